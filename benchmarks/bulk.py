@@ -45,7 +45,7 @@ def run_bulk(url: str, load: Load, workers: int, postgres: PostgresServer, valke
             await_listeners(valkey.url, workers)
             began = time.monotonic()
             body = CreateRun(dataset_id=dataset.id, defaults={"eval_crit": CRITERIA}, max_in_flight=load.in_flight)
-            run = runs.create_run(services, body)
+            run, _ = runs.create_run(services, body)
             while (run := runs.get_run(services, run.id)).status == "running":
                 counts = run.counts.model_dump(exclude={"total", "accepted"})
                 if sum(counts.values()) != load.jobs:

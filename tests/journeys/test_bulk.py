@@ -8,6 +8,7 @@ from io import BytesIO
 
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.operations.bulk import datasets, run_results, runs
+from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from tests.journeys.conftest import ON_POSTGRESQL, Desk
@@ -26,7 +27,7 @@ def start_run(services: Services, count: int, *, max_in_flight: int) -> Run:
     dataset, _ = datasets.import_dataset(services, BytesIO(rows.encode()), "rows.jsonl")
     defaults = {"eval_crit": "True.", "iter_max": 2}
     body = CreateRun(dataset_id=dataset.id, defaults=defaults, max_in_flight=max_in_flight)
-    return runs.create_run(services, body)
+    return runs.create_run(services, body)[0]
 
 
 def look(services: Services, run: Run) -> Run:
@@ -69,7 +70,7 @@ def test_a_run_whose_worker_is_killed_goes_on_and_pays_nothing_twice(
     again = Counter(request.case for request in model_server.requests())
     assert {name: again[name] for name in done} == {name: asked[name] for name in done}
     assert max(again.values()) <= 4 + 1
-    one, other = (run_results.report(services, each.id) for each in (undisturbed, run))
+    one, other = (run_tables(services, each.id).report for each in (undisturbed, run))
     assert one.counts == other.counts
     assert (one.pass_rate, one.final_score, one.uplift.words) == (
         other.pass_rate,

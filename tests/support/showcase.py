@@ -276,7 +276,7 @@ def _add_dataset(services: Services) -> str:
 def _run(services: Services, dataset_id: str, name: str, model: str) -> str:
     defaults = {"model": model, "eval_crit": CRITERIA, "resp_format": "Three sentences at most."}
     body = {"dataset_id": dataset_id, "name": name, "defaults": defaults, "max_cost_usd": 5}
-    run = runs.create_run(services, CreateRun.model_validate(body))
+    run, _ = runs.create_run(services, CreateRun.model_validate(body))
     while runs.get_run(services, run.id).status == "running":
         drain(services)
         scheduler.schedule_all(services)

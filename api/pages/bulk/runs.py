@@ -39,7 +39,7 @@ def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
     content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
     key = idempotency_of(request, "pages", form.text("token"), content)
     try:
-        run, _ = runs.create_run_once(services, read_run(form), key)
+        run, _ = runs.create_run(services, read_run(form), key)
     except Invalid as error:
         return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")

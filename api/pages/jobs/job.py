@@ -18,7 +18,8 @@ from api.pages.parts.rendering import pages_router
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
-from redraft.operations.jobs.diffs import AnswerDiff, DiffPart, diff_of, score_of
+from redraft.domain.text.diffs import Part
+from redraft.operations.jobs.diffs import AnswerDiff, diff_of, score_of
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.views import HistoryView
 
@@ -155,7 +156,7 @@ def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
     return diff_of(view.iterations, old, new, view.job.id)
 
 
-def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:
+def readable(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
     """Yield parts as (kind, text); long equal parts are cut to their ends, and the whole to what a person reads."""
     room = _DIFF_CHARS
     for part in parts:

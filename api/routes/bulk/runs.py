@@ -61,7 +61,7 @@ def create_run(
     services: ServicesOf, idempotency: IdempotencyOf, body: Annotated[CreateRun, Body(openapi_examples=_EXAMPLE)]
 ) -> Response:
     """Run the rows of a dataset as jobs, `max_in_flight` at a time. Jobs that are sent singly go first."""
-    run, is_replay = runs.create_run_once(services, body, idempotency)
+    run, is_replay = runs.create_run(services, body, idempotency)
     headers = {"Location": run.urls["self"], **({"Idempotent-Replayed": "true"} if is_replay else {})}
     return render_run(run, 200 if is_replay else 202, **headers)
 

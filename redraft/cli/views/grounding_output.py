@@ -9,7 +9,8 @@ from redraft.cli.views.verdicts import MET, NOT_MET, SIGNS, Line, has_signs
 from redraft.domain.grounding.reference_lists import write_endnotes
 
 if TYPE_CHECKING:
-    from redraft.operations.jobs.iterations import CheckedClaim, ClaimCheckResult, GroundingResult, Iteration
+    from redraft.domain.evaluation.claims import Claim
+    from redraft.operations.jobs.iterations import ClaimCheckResult, GroundingResult, Iteration
     from redraft.operations.jobs.resources import Job
 
 _SHOWN_MAX = 10
@@ -55,7 +56,7 @@ def claim_lines(checked: "ClaimCheckResult | None") -> Iterator[Line]:
         yield _signed(MET if claim.supported else NOT_MET, _claim(claim)), ""
 
 
-def _claim(claim: "CheckedClaim") -> str:
+def _claim(claim: "Claim") -> str:
     words = f"{_LABELS[claim.label]}: {output.one_line(claim.claim)}"
     if claim.supported:
         return f'{words} - source {claim.source}: "{output.one_line(claim.quote, 200)}"'

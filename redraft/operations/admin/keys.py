@@ -80,9 +80,7 @@ def _shown(key: dict[str, Any]) -> dict[str, Any]:
 def revoke_key(services: Services, prefix: str) -> str:
     """Revoke the only valid or expired key whose id begins with this prefix.
 
-    Raises:
-        NotFound: no key matches.
-        Conflict: several keys match.
+    Raises NotFound if no key matches, and Conflict if several keys match.
     """
     with services.database.read() as connection:
         found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy import Connection
+
 from redraft.domain.jobs.states import TERMINAL
 from redraft.errors import Invalid
 from redraft.operations.services import Services
@@ -97,17 +99,26 @@ def count_drafts(services: Services, what: Retention) -> int:
 
 def prune_drafts(services: Services, what: Retention) -> int:
     """Delete the old calls of drafts; returns their number."""
-    removed = 0
-    while not what.statuses:
-        began = time.monotonic()
-        batch = services.database.persist(
-            lambda connection: retention.remove_jobless(connection, what.before, limit=_BATCH_MAX), for_s=_PERSIST_S
-        )
-        removed += batch
-        if batch < _BATCH_MAX:
-            break
-        time.sleep(max(_PAUSE_MIN_S, time.monotonic() - began))
-    return removed
+    if what.statuses:
+        return 0
+    return in_batches(
+        services, lambda connection, limit: retention.remove_jobless(connection, what.before, limit=limit)
+    )
+
+
+def in_batches(services: Services, remove: Callable[[Connection, int], int]) -> int:
+    """Delete up to a number of rows again and again, until none is left; returns how many were deleted."""
+    size, total = _BATCH, 0
+    while True:
+        limit, began = size, time.monotonic()
+        removed = services.database.persist(lambda connection, limit=limit: remove(connection, limit), for_s=_PERSIST_S)
+        if not removed:
+            return total
+        total += removed
+        took_s = time.monotonic() - began
+        size = next_size(size, took_s)
+        # SQLite has one writer: without a pause, workers would wait for the whole deletion
+        time.sleep(max(_PAUSE_MIN_S, took_s / 2))
 
 
 def forget_some(services: Services) -> None:

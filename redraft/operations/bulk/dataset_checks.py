@@ -9,7 +9,7 @@ from pydantic import Field
 
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Merger
-from redraft.datasets.reports import Report, check
+from redraft.datasets.reports import Report, UnusedColumn, check
 from redraft.datasets.rows import RowReader
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import JobFields
@@ -17,14 +17,6 @@ from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.cost_estimates import calls_max, cost_max
 from redraft.operations.resource_base import NANO, Resource, RowError, cost_usd
 from redraft.operations.services import Services
-
-
-class UnusedColumn(Resource):
-    """A column that fills no field."""
-
-    name: str
-    rows: int
-    meant: str | None = Field(description="The field that it may have been meant for.")
 
 
 class BadRowReport(Resource):

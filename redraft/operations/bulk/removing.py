@@ -3,36 +3,25 @@
 A deletion that was interrupted continues when it is requested again.
 """
 
-import time
-from collections.abc import Callable
-
 from sqlalchemy import Connection
 
 from redraft.errors import Conflict, NotFound
-from redraft.operations.admin.retention import next_size
+from redraft.operations.admin.retention import in_batches
 from redraft.operations.bulk import datasets as known_datasets
 from redraft.operations.bulk import runs as known_runs
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, runs
 
-_BATCH = 20
-_PAUSE_MIN_S = 0.002
-_PERSIST_S = 60.0
-
-Remove = Callable[[Connection, int], int]
-
 
 def delete_run(services: Services, run_id: str) -> None:
     """Delete a run that has ended, with its items and their jobs.
 
-    Raises:
-        NotFound: there is no such run.
-        Conflict: the run or one of its jobs has not ended (`run_not_ended`).
+    Raises NotFound if there is no such run, and Conflict if the run or one of its jobs has not ended (`run_not_ended`).
     """
     with services.database.read() as connection:
         known_runs.find(connection, run_id)
         _refuse_live(runs.live_job(connection, run_id), run_id)
-    _in_batches(services, lambda connection, limit: _remove_items(connection, run_id, limit))
+    in_batches(services, lambda connection, limit: _remove_items(connection, run_id, limit))
 
 
 def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
@@ -60,9 +49,7 @@ def _refuse_live(job_id: str | None, run_id: str) -> None:
 def delete_dataset(services: Services, dataset_id: str) -> None:
     """Delete a dataset that no run uses, with its rows.
 
-    Raises:
-        NotFound: there is no such dataset.
-        Conflict: a run uses it (`dataset_in_use`).
+    Raises NotFound if there is no such dataset, and Conflict if a run uses it (`dataset_in_use`).
     """
     with services.database.write() as connection:
         if not datasets.hold(connection, dataset_id):
@@ -73,16 +60,4 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
             raise Conflict(words, code="dataset_in_use")
         # Hidden at once: no new run can use it while its rows are deleted
         datasets.finish(connection, dataset_id, {"version": None})
-    _in_batches(services, lambda connection, limit: datasets.remove_some(connection, dataset_id, limit))
-
-
-def _in_batches(services: Services, remove: Remove) -> None:
-    size = _BATCH
-    while True:
-        limit, began = size, time.monotonic()
-        if not services.database.persist(lambda connection, limit=limit: remove(connection, limit), for_s=_PERSIST_S):
-            return
-        took_s = time.monotonic() - began
-        size = next_size(size, took_s)
-        # SQLite has one writer: without a pause, workers would wait for the whole deletion
-        time.sleep(max(_PAUSE_MIN_S, took_s / 2))
+    in_batches(services, lambda connection, limit: datasets.remove_some(connection, dataset_id, limit))

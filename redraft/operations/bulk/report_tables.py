@@ -16,6 +16,7 @@ from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items as stored_items
+from redraft.storage.bulk import runs as stored_runs
 
 Number = TypeVar("Number", int, float)
 
@@ -38,9 +39,7 @@ def comparison_tables(services: Services, baseline_id: str, run_id: str) -> Comp
 def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonTables, list[RowPair]]:
     """Compare a run with a baseline, and pair their rows.
 
-    Raises:
-        NotFound: a run does not exist.
-        Invalid: both ids are the same (code `same_run`).
+    Raises NotFound if a run does not exist, and Invalid if both ids are the same (code `same_run`).
     """
     if baseline_id == run_id:
         raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
@@ -55,6 +54,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
     with services.database.read() as connection:
         items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
         deleted = stored_items.count_deleted(connection, run.id)
+        unpriced = stored_runs.unpriced_models(connection, run.id) if run.usage.cost_usd is None else ()
     requests = _first_requests(services, run)
     cost = run.usage.cost_usd
     return RunFacts(
@@ -70,7 +70,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         score_threshold=_shared({request.score_threshold for request in requests}),
         iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),
-        unpriced_models=run_results.unpriced_models(services, run.id) if cost is None else (),
+        unpriced_models=tuple(unpriced),
         deleted_jobs=sum(deleted.values()),
     )
 

@@ -72,14 +72,9 @@ class RunView:
 
 
 class ItemLine(Resource):
-    """An item in a list.
+    """An item in a list; `errors` are those of a bad row, which may have no `custom_id`.
 
-    Attributes:
-        custom_id: the row's id; None if a bad row has none.
-        question: the beginning of the question.
-        scores: the best score of each iteration, in order.
-        errors: the errors of a bad row, each with pointer and detail.
-        is_accepted: None before the end, or without an answer.
+    `scores` holds the best score of each iteration. `is_accepted` is None before the end, or without an answer.
     """
 
     number: int

@@ -13,7 +13,7 @@ from redraft.domain.bulk.run_facts import RunReport, report_on
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
-from redraft.storage.bulk import datasets, run_items, runs
+from redraft.storage.bulk import datasets, run_items
 from redraft.storage.bulk.runs import RunRecord
 
 _PAGE = 200
@@ -33,11 +33,7 @@ METADATA_COLUMNS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some items in order, with their iterations, costs and verdicts by item number.
-
-    Attributes:
-        verdicts: the evaluations of the answers of the best iterations; empty if no texts are read.
-    """
+    """Some items in order, with their iterations, costs and verdicts (of the best iterations) by item number."""
 
     items: Sequence[Mapping[str, Any]]
     iterations: Mapping[int, Sequence[Mapping[Any, Any]]]
@@ -87,22 +83,10 @@ def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
     return [_outcome(item, page) for page in _pages(services, run) for item in page.items]
 
 
-def report(services: Services, run_id: str) -> RunReport:
-    """The report of a run in its current state. Raises NotFound if there is no such run."""
-    run = _run(services, run_id)
-    return report_of(run.defaults, run.overrides, outcomes(services, run_id))
-
-
 def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
     """The report on these items of a run with these defaults and overrides."""
     threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
     return report_on(items, threshold=threshold)
-
-
-def unpriced_models(services: Services, run_id: str) -> tuple[str, ...]:
-    """The models that were called although their price was unknown."""
-    with services.database.read() as connection:
-        return tuple(runs.unpriced_models(connection, run_id))
 
 
 def _run(services: Services, run_id: str) -> RunRecord:

@@ -38,12 +38,7 @@ _PAGE = 200
 _COMMON_ERRORS = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
 
 
-def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> Run:
-    """Store a run with all its items, and start the first ones; raises what `create_run_once` raises."""
-    return create_run_once(services, body, idempotency)[0]
-
-
-def create_run_once(services: Services, body: CreateRun, idempotency: Idempotency | None) -> tuple[Run, bool]:
+def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> tuple[Run, bool]:
     """Store a run with all its items, and start the first ones; a known idempotency key returns its run and True.
 
     Raises:
@@ -71,7 +66,7 @@ def create_run_once(services: Services, body: CreateRun, idempotency: Idempotenc
         find_dataset(connection, dataset.id)
         is_new = runs.add(connection, row)
     if not is_new:
-        return create_run_once(services, body, idempotency)
+        return create_run(services, body, idempotency)
     scheduler.schedule(services, row["id"])
     return get_run(services, row["id"]), False
 

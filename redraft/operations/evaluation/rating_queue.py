@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -22,14 +22,10 @@ Opinion = Literal["passes", "fails", "unsure"]
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLine:
+class QueueLine(Waiting):
     """One evaluation in the queue, with its task and the reason of its priority."""
 
-    evaluation_id: str
-    job_id: str
-    number: int
     task: str
-    role: str
     why: str
 
 
@@ -73,10 +69,7 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
         wanted = chosen or (first[0][0].evaluation_id if first else None)
         item = _item(connection, wanted) if wanted else None
         said = stored.last_word(connection, last, rater) if last else None
-    lines = [
-        QueueLine(each.evaluation_id, each.job_id, each.number, tasks.get(each.job_id, ""), each.role, why)
-        for each, why in first
-    ]
+    lines = [QueueLine(**asdict(each), task=tasks.get(each.job_id, ""), why=why) for each, why in first]
     return RatingQueue(lines, len(waiting), LOOKBACK, item, said)
 
 

@@ -53,9 +53,8 @@ class CalibrationGroup(Resource):
 def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rater: str) -> Rating:
     """Store a person's verdict on an evaluation of one iteration.
 
-    Raises:
-        NotFound: there is no such job, or no such iteration.
-        Invalid: the iteration has no such evaluation, candidate or criterion, or no verdict to rate.
+    Raises NotFound if there is no such job, or no such iteration, and Invalid if the iteration has no such evaluation,
+    candidate or criterion, or no verdict to rate.
     """
     with services.database.write() as connection:
         found = ratings.hold_evaluations(connection, job_id, number)

@@ -4,17 +4,12 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from redraft.domain.text.diffs import Kind, compare_words
+from redraft.domain.text.diffs import Part, compare_words
 from redraft.errors import existing
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.resource_base import Resource
 from redraft.operations.services import Services
-
-
-class DiffPart(Resource):
-    kind: Kind
-    text: str
 
 
 class AnswerDiff(Resource):
@@ -23,7 +18,7 @@ class AnswerDiff(Resource):
     from_iteration: int
     to_iteration: int
     is_cut: bool = Field(description="Only the first 200,000 characters of each answer were compared.")
-    parts: list[DiffPart]
+    parts: list[Part]
 
 
 def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
@@ -34,8 +29,7 @@ def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
 def diff_of(iterations: Sequence[Iteration], old: int, new: int, job_id: str) -> AnswerDiff:
     """Compare the best answers of two of these iterations. Raises NotFound if one is missing."""
     found = compare_words(_answer(iterations, old, job_id), _answer(iterations, new, job_id))
-    parts = [DiffPart.from_row(part) for part in found.parts]
-    return AnswerDiff(from_iteration=old, to_iteration=new, is_cut=found.is_cut, parts=parts)
+    return AnswerDiff(from_iteration=old, to_iteration=new, is_cut=found.is_cut, parts=list(found.parts))
 
 
 def _answer(iterations: Sequence[Iteration], number: int, job_id: str) -> str:

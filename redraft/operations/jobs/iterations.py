@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from redraft.domain.bodies.fields import As
+from redraft.domain.evaluation.claims import Claim
+from redraft.domain.grounding.citations import Citation
+from redraft.domain.grounding.support import Unsupported
 from redraft.domain.jobs.loop import Attempt, met_before
 from redraft.operations.resource_base import Moment, Resource, StepError, cost_usd
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
@@ -51,24 +54,11 @@ class EvaluatorVerdict(Resource):
     error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
-class CheckedClaim(Resource):
-    """One claim of the answer; `start` and `end` of the quote, in characters of its source."""
-
-    claim: str
-    supported: bool
-    label: Literal["supported", "contradicted", "not_found"]
-    source: int | None
-    quote: str
-    start: int | None
-    end: int | None
-    problem: str
-
-
 class ClaimCheckResult(Resource):
     """The result of a claim check. `grounded` is the model's statement; code has checked the claims' quotes."""
 
     grounded: bool | None
-    claims: list[CheckedClaim]
+    claims: list[Claim]
     ungrounded_claims: list[str]
     confidence: float | None
 
@@ -99,34 +89,12 @@ class Evaluation(Resource):
     error: Annotated[dict[str, Any] | None, As(StepError | None)]
 
 
-class Citation(Resource):
-    """A citation marker that points to a source; positions in characters of the answer."""
-
-    source_index: int
-    source_number: int
-    chunk_id: str | None
-    document_id: str | None
-    quoted_text: str
-    start_pos: int
-    end_pos: int
-
-
 class MarkerIssue(Resource):
     """A citation marker that names no source, or that cannot be read."""
 
     code: str
     message: str
     number: int
-    start_pos: int
-    end_pos: int
-
-
-class UnsupportedStatement(Resource):
-    """A statement for which code finds no support in any source; positions in characters of the answer."""
-
-    text: str
-    reason: Literal["number", "uncited", "unrelated"]
-    missing_numbers: list[str]
     start_pos: int
     end_pos: int
 
@@ -139,7 +107,7 @@ class GroundingResult(Resource):
     sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
     sources_provided: int | None = None
     grounding_score: float | None
-    unsupported: list[UnsupportedStatement] = Field(default=[])
+    unsupported: list[Unsupported] = Field(default=[])
     met: bool | None = Field(default=None, description="Whether code finds the answer grounded in its sources.")
     cited_text: str | None = Field(
         default=None, description="The prose of a structured answer; all positions refer to it."

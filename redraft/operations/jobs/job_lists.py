@@ -16,8 +16,6 @@ from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.paging import next_cursor, read_cursor, write_cursor
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
-from redraft.storage.engine import query_parts as stored
-from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import job_lists
 from redraft.storage.jobs.job_lists import JobRow
 from redraft.storage.jobs.jobs import JobFilter
@@ -98,11 +96,6 @@ def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], curso
     more = 0 if cursor else len({job_id for _, job_id in found[: criteria.limit]} - set(shown))
     following = write_cursor(page[-1].created_at, page[-1].id) if page and len(found) > criteria.limit else None
     return JobLines(_lines(page, scores), following, more)
-
-
-def has_any(services: Services) -> bool:
-    with services.database.read() as connection:
-        return stored.latest_id(connection, jobs_table) is not None
 
 
 def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None]]) -> list[JobLine]:

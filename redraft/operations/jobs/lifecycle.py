@@ -76,9 +76,7 @@ def plan_continuation(
 ) -> Continuation:
     """Plan a continuation without storing it; with `keeps_limit` the job only gets the iterations that it had left.
 
-    Raises:
-        Conflict: the job has not ended, or only evaluates.
-        Invalid: a model cannot be called.
+    Raises Conflict if the job has not ended, or only evaluates, and Invalid if a model cannot be called.
     """
     ensure_can_continue(job.kind, job.status, job.id)
     request = _changed(services, job, change)
@@ -172,9 +170,8 @@ def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, c
 def delete(services: Services, job_id: str) -> None:
     """Delete a job that has ended, with its iterations, evaluations, calls, events and ratings.
 
-    Raises:
-        NotFound: there is no such job.
-        Conflict: the job has not ended, or the run that it is an item of is running.
+    Raises NotFound if there is no such job, and Conflict if the job has not ended, or the run that it is an item of is
+    running.
     """
     with services.database.write() as connection:
         job = record_of(connection, job_id)

@@ -38,9 +38,7 @@ class _Noun:
 def _find(noun: _Noun, services: Services, text: str) -> str:
     """The id of a job, run or dataset.
 
-    Raises:
-        NotFound: nothing matches.
-        Conflict: several match (code `ambiguous_id`).
+    Raises NotFound if nothing matches, and Conflict if several match (code `ambiguous_id`).
     """
     text = text.strip()
     with services.database.read() as connection:

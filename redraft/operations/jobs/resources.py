@@ -8,11 +8,12 @@ from pydantic import ConfigDict, Field
 
 from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.calibration import Verdict
+from redraft.domain.grounding.citations import Citation
 from redraft.domain.jobs.intervals import Interval
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.domain.jobs.webhooks import message_type
-from redraft.operations.jobs.iterations import Citation, Iteration, Role
+from redraft.operations.jobs.iterations import Iteration, Role
 from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
 from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
@@ -226,32 +227,24 @@ def call_line(row: Mapping[str, Any]) -> CallLine:
 
 def call_resource(row: Mapping[str, Any], *, full: bool = False) -> Call:
     """A row of the ledger; texts over 256 KB are cut unless `full` is set."""
-    cut = _Cut(None if full else _TEXT_LIMIT)
-    texts = {name: cut.of(row[name]) for name in ("request", "response")}
-    return Call.model_validate({**_shown(row), **texts, "truncated": cut.has_cut})
+    texts = {name: _cut(row[name], None if full else _TEXT_LIMIT) for name in ("request", "response")}
+    is_cut = any(text != row[name] for name, text in texts.items())
+    return Call.model_validate({**_shown(row), **texts, "truncated": is_cut})
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "status": _CALL_STATUS[row["status"]], "cost_usd": cost_usd(row["cost_nano_usd"])}
 
 
-class _Cut:
-    """Cuts the long texts in a JSON value, and records whether it cut any."""
-
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
-        self.has_cut = False
-
-    def of(self, value: Any) -> Any:
-        if isinstance(value, str):
-            is_long = self._limit is not None and len(value) > self._limit
-            self.has_cut = self.has_cut or is_long
-            return value[: self._limit]
-        if isinstance(value, list):
-            return [self.of(each) for each in cast("list[Any]", value)]
-        if isinstance(value, dict):
-            return {name: self.of(each) for name, each in cast("dict[str, Any]", value).items()}
-        return value
+def _cut(value: Any, limit: int | None) -> Any:
+    """A JSON value whose texts have at most `limit` characters."""
+    if isinstance(value, str):
+        return value[:limit]
+    if isinstance(value, list):
+        return [_cut(each, limit) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _cut(each, limit) for name, each in cast("dict[str, Any]", value).items()}
+    return value
 
 
 def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:

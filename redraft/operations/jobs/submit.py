@@ -183,9 +183,8 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
 
     The idempotency key is a column of the job's row, so simultaneous requests with one key make one job.
 
-    Raises:
-        Invalid: `normalise` refuses the request, or the key was used with another request.
-        Conflict: the job of the key was deleted at the same time.
+    Raises Invalid if `normalise` refuses the request, or the key was used with another request, and Conflict if the job
+    of the key was deleted at the same time.
     """
     ready = prepare(services, request)
     with services.database.write() as connection:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.intervals import covered
-from redraft.domain.jobs.loop import best_of, passes
+from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.states import JobStatus
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries
@@ -26,6 +26,7 @@ from redraft.operations.jobs.resources import (
     job_resource,
     rating_resource,
 )
+from redraft.operations.results.job_results import best_candidate
 from redraft.operations.services import Services
 from redraft.operations.steps.step_events import shortcomings
 from redraft.storage.admin import ratings
@@ -182,9 +183,7 @@ def _has_score(job: JobRecord) -> bool:
 
 def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
     number = job.result["best_iteration"] if job.result else None
-    records = {each.candidate: each for each in history.of(connection, job) if each.number == number}
-    best = best_of(each.as_attempt() for each in records.values())
-    record = records[best.candidate] if best else None
+    record = best_candidate(history.of(connection, job), number)
     return shortcomings(record, record.evaluation) if record and record.evaluation else ()
 
 

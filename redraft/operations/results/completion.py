@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 
 from redraft.domain.grounding.observations import observe_sources
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.loop import best_of
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, StopReason
 from redraft.operations.request_views import readable_request
+from redraft.operations.results.job_results import best_candidate
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import moment
@@ -40,10 +40,7 @@ def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) 
     """Store an observation if the job ends with an accepted answer to ranked sources."""
     if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
-    number = values["result"]["best_iteration"]
-    records = {record.candidate: record for record in history.of(connection, job) if record.number == number}
-    best = best_of(record.as_attempt() for record in records.values())
-    returned = records[best.candidate] if best else None
+    returned = best_candidate(history.of(connection, job), values["result"]["best_iteration"])
     request = readable_request(job)
     if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
         observations.add(connection, _row(job, request, returned))

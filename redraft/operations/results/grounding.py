@@ -94,12 +94,13 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
     """The statements that code found uncited and that no checked claim covers, since the evaluator left them out."""
     claims = [read_content(claim.claim).stems for claim in check.claims]
+
+    def is_covered(text: str) -> bool:
+        sentence = read_content(text).stems
+        return any(len(claim & sentence) >= OVERLAP_MIN * min(len(claim), len(sentence)) for claim in claims)
+
     uncited = [each["text"] for each in grounding.get("unsupported", ()) if each["reason"] != "number"]
-    return [text for text in uncited if not any(_covers(claim, read_content(text).stems) for claim in claims)]
-
-
-def _covers(claim: frozenset[str], sentence: frozenset[str]) -> bool:
-    return len(claim & sentence) >= OVERLAP_MIN * min(len(claim), len(sentence))
+    return [text for text in uncited if not is_covered(text)]
 
 
 def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:

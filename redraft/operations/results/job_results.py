@@ -140,6 +140,13 @@ def _attempt(request: AnyRequest, record: IterationRecord) -> Attempt:
     return replace(attempt, evaluation=replace(evaluation, criteria=criteria, is_qualified=is_qualified))
 
 
+def best_candidate(records: Iterable[IterationRecord], number: int | None) -> IterationRecord | None:
+    """The answer of an iteration that has the best score, as the loop chooses it."""
+    candidates = {record.candidate: record for record in records if record.number == number}
+    best = best_of(record.as_attempt() for record in candidates.values())
+    return candidates[best.candidate] if best else None
+
+
 def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:
     best = best_of(attempts_of(request, records), prefers_latest=rules.prefers_latest)
     if best is None:

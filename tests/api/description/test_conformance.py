@@ -77,7 +77,7 @@ def known(server: ApiServer) -> dict[str, list[str]]:
     """Ids that exist: of a live job and of one that has ended, of a dataset and a run."""
     services = server.app.state.context.services
     dataset, _ = datasets.import_dataset(services, BytesIO(b'{"instruct": "i"}\nno row\n'), "rows.jsonl")
-    run = runs.create_run(services, CreateRun(dataset_id=dataset.id, defaults={"eval_crit": "c"}))
+    run, _ = runs.create_run(services, CreateRun(dataset_id=dataset.id, defaults={"eval_crit": "c"}))
     ids = [submit.submit(services, GenerateAnswer(instruct="i", eval_crit="c")).job.id for _ in range(2)]
     lifecycle.cancel(services, ids[0])
     return {"job_id": ids, "dataset_id": [dataset.id], "run_id": [run.id]}

@@ -135,7 +135,7 @@ def test_items_are_narrowed(driver: Driver, mixed: Run):
 
 @pytest.mark.both_databases
 def test_each_error_group_of_the_report_is_found_as_items(driver: Driver, mixed: Run):
-    groups = run_results.report(driver.services, mixed.id).errors
+    groups = run_tables(driver.services, mixed.id).report.errors
     found = {group.code: len(items(driver, mixed, ItemFilter(error_code=group.code))) for group in groups}
     assert found == {group.code: group.count for group in groups} == {"provider_bad_request": 1, "invalid_row": 1}
 
@@ -179,7 +179,7 @@ def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: 
 @pytest.mark.both_databases
 def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: Run):
     answered, failed = (items(driver, mixed, ItemFilter((status,)))[0].job_id for status in ("succeeded", "failed"))
-    before = run_results.report(driver.services, mixed.id).costs
+    before = run_tables(driver.services, mixed.id).report.costs
     for job_id in (answered, failed):
         assert job_id
         lifecycle.delete(driver.services, job_id)
@@ -267,7 +267,7 @@ def test_a_continued_job_that_stays_accepted_counts_as_accepted_wherever_accepta
     assert now(driver, run).counts.accepted == 2
     [line] = run_listing.list_runs(services, cursor=None, limit=5)[0]
     assert line.counts.accepted == 2
-    assert run_results.report(services, run.id).counts.accepted == 2
+    assert run_tables(services, run.id).report.counts.accepted == 2
     accepted, _ = run_listing.list_items(services, run.id, ItemFilter(is_accepted=True), after=0, limit=9)
     assert [item.custom_id for item in accepted] == ["r0", "r2"]
     assert numbers_of_overview(services) == 2

@@ -43,7 +43,7 @@ def verdict(score: float, reasoning: str, suggestion: str) -> dict[str, Any]:
 
 def start(driver: Driver, data: bytes, **fields: Any) -> Run:
     body = {"dataset_id": dataset(driver.services, data), "defaults": DEFAULTS, **fields}
-    return runs.create_run(driver.services, CreateRun.model_validate(body))
+    return runs.create_run(driver.services, CreateRun.model_validate(body))[0]
 
 
 def now(driver: Driver, run: Run) -> Run:
