@@ -101,6 +101,7 @@ def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
         return (request.evaluation.audit or "",)
     if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):
         return evaluators_of(request)
+    # The last model of the ladder serves all further iterations
     models = ladder(request)
     return (models[min(job.iteration, len(models) - 1)],)
 

@@ -25,12 +25,11 @@ ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
 """The path under which a proxy shows the API (REDRAFT_ROOT_PATH); empty outside of a request."""
 
 
-def _from_outside(urls: dict[str, str]) -> dict[str, str]:
-    root = ROOT_PATH.get()
-    return {name: f"{root}{path}" for name, path in urls.items()}
+def _below_root(urls: dict[str, str]) -> dict[str, str]:
+    return {name: f"{ROOT_PATH.get()}{path}" for name, path in urls.items()}
 
 
-Urls = Annotated[dict[str, str], PlainSerializer(_from_outside, when_used="json")]
+Urls = Annotated[dict[str, str], PlainSerializer(_below_root, when_used="json")]
 
 
 class Resource(BaseModel):

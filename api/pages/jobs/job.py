@@ -15,10 +15,10 @@ from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
+from redraft.domain.text.diffs import Part
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
-from redraft.domain.text.diffs import Part
 from redraft.operations.jobs.diffs import AnswerDiff, diff_of, score_of
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.views import HistoryView

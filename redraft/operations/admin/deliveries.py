@@ -111,6 +111,7 @@ class Deliverer:
         with self._services.database.read() as connection:
             is_idle = not webhooks.has_due(connection)
         for claimed in [] if is_idle else self._claim():
+            # Daemon threads, since a process that has to end must not wait for a slow receiver
             threading.Thread(target=self._send, args=(claimed,), name=claimed.delivery.id[-12:], daemon=True).start()
 
     def close(self) -> None:
@@ -131,6 +132,7 @@ class Deliverer:
                         break
                     self._slots.enter(claimed.delivery.receiver)
                     found.append(claimed)
+        # The claims are rolled back, so they must not occupy slots
         except BaseException:
             for claimed in found:
                 self._slots.leave(claimed.delivery.receiver)
@@ -175,8 +177,10 @@ def _attempt(services: Services, claimed: Claimed, slots: DeliverySlots) -> dict
     receiver = claimed.delivery.receiver
     try:
         reply = _post(services, claimed)
+    # The address is not allowed, and no retry changes that
     except Forbidden as error:
         return _failed(error.message)
+    # This worker has no secret; another one may have it
     except Invalid as error:
         return _reschedule(claimed, error.message)
     except Unavailable as error:

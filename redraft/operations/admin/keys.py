@@ -19,6 +19,7 @@ log = structlog.get_logger()
 
 NAME_CHARS_MAX = 200
 
+# The prefix lets secret scanners and the log filter recognise a key
 _PREFIX = "rd_"
 # At most one write a minute per key: the last use only shows whether a key is still needed
 _USE_NOTED_EVERY_S = 60.0
@@ -59,6 +60,7 @@ def create_key(
         made = api_keys.add(connection, values, lifetime_s=lifetime_s)
         if made is None:
             raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+        # After the insert, so that the new key counts too
         if api_keys.count_valid(connection, name) > 1:
             words = f"There is a valid key named {name!r}: choose another name, or revoke that key first."
             raise Conflict(words, code="key_name_taken")

@@ -44,6 +44,7 @@ def check_model(services: Services, name: str = "", *, timeout_s: float | None =
 def _ask(
     services: Services, ref: ModelRef, timeout_s: float, adaptations: int
 ) -> tuple[Usage | None, ProviderError | None]:
+    # Enough output for models that think before they answer
     chat = Chat(ref, "", (Message("user", "Reply with the one word: ready"),), max_output_tokens=256)
     provider = services.providers.get(ref)
     try:

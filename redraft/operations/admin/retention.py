@@ -127,6 +127,7 @@ def forget_some(services: Services) -> None:
     Raises Unavailable if the database does not answer; a later sweep deletes them.
     """
     settings = services.settings
+    # Every worker sweeps; by chance they seldom delete at the same time
     is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing
     if settings.retention_days is None or not is_turn:
         return

@@ -8,6 +8,7 @@ from redraft.operations.admin.keys import Caller, hash_of
 from redraft.operations.services import Services
 from redraft.storage.admin import api_keys
 
+# A working day: a forgotten browser is signed out by the next morning
 LIFETIME_S = 12 * 3600
 
 

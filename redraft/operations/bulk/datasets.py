@@ -91,6 +91,7 @@ def import_dataset(
         datasets.add(connection, {"id": dataset_id, "name": named, "format": reader.format, "columns": {}})
     try:
         bad = _store_rows(services, dataset_id, reader)
+    # An interrupt, too, must leave no rows behind
     except BaseException:
         with services.database.write() as connection:
             datasets.remove(connection, dataset_id)
@@ -131,6 +132,7 @@ def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]
 
 def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) -> tuple[Dataset, bool]:
     with services.database.write() as connection:
+        # Only after the last row is the version known
         known = datasets.find_version(connection, reader.digest)
         if known is not None:
             datasets.remove(connection, dataset_id)

@@ -30,6 +30,7 @@ class RunFinished(Resource):
 
 def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
     """End a run whose row this unit of work has locked, and store the delivery for its webhook."""
+    # One unit of work: a crash must not leave an ended run without its delivery
     record = runs.finish(connection, run_id, status, stop_reason)
     if record.webhook is None:
         return

@@ -55,7 +55,6 @@ class RunView:
         seconds_left: the estimate by the speed of the latest items; None if no item has ended lately.
         spent: the message that the budget is used up; None if it is not.
         deleted: the number of items per status whose jobs were deleted.
-        deliveries: the deliveries to the run's webhook.
     """
 
     run: Run
@@ -161,10 +160,12 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     with services.database.read() as connection:
         begun_at = runs.find(connection, run.id).resumed_at or run.created_at
         ends = stored.latest_ends(connection, run.id, within_s=_LATELY_S, limit=_ENDS)
+    # Ends from before a resume do not show the present speed
     ends = [at for at in ends if at >= begun_at]
     if not ends:
         return None
     now = datetime.now(UTC)
+    # With fewer ends the whole window counts, so that a slow run is not taken for a fast one
     since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_LATELY_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 

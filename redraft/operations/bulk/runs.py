@@ -63,9 +63,11 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
         datasets.hold(connection, dataset.id, is_shared=True)
+        # Again under the lock: the dataset may have been deleted since it was read
         find_dataset(connection, dataset.id)
         is_new = runs.add(connection, row)
     if not is_new:
+        # A request with the same key was faster, so its run is the replay
         return create_run(services, body, idempotency)
     scheduler.schedule(services, row["id"])
     return get_run(services, row["id"]), False
@@ -201,6 +203,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         late = run_items.running_jobs(connection, run_id) if run.status != "running" else []
     if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
+    # Jobs that the cancellation has not reached yet would run beside their continuations
     _cancel_all(services, late)
     with services.database.write() as connection:
         run = existing(runs.hold(connection, run_id), "run", run_id)

@@ -43,6 +43,7 @@ _SHARE = 0.75
 _WITHOUT_WORKERS = 4
 # Errors of this process alone: another worker may have the key, the price or the profile
 _ERRORS_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
+# An administrator who has set the missing key sees items start within a minute
 _LONGEST_PAUSE_S = 60.0
 _UNUSABLE = FieldError("", "The row cannot become a job; the worker's log says why.", "row_unusable")
 _NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
@@ -50,11 +51,9 @@ _NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """An item before it is stored: its job or continuation, or its errors.
+    """An item before it is stored: its job or continuation, or its errors; or its job that a user has continued.
 
-    Attributes:
-        is_postponed: whether another worker, or this one later, may be able to start the item in spite of its errors.
-        live_job_id: the item's job, if a user has continued it meanwhile.
+    `is_postponed` says that another worker, or this one later, may be able to start the item in spite of its errors.
     """
 
     number: int
@@ -173,6 +172,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[
         if not made or (made[0].errors is not None and len(made) == 1):
             raise
         log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
+    # One by one, so that the item at fault keeps no other from being stored
     if len(made) > 1:
         return [job for each in made for job in _stored(services, run_id, [each])]
     return _stored(services, run_id, [_Prepared(made[0].number, errors=[asdict(_UNUSABLE)])])
@@ -228,8 +228,10 @@ def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
         return None
     with services.database.read() as connection:
         job = jobs.get(connection, item["job_id"])
+    # A deleted job starts anew, and a job that only evaluates has no iterations to add
     if job is None or job.kind != JobKind.GENERATE_ANSWER:
         return None
+    # A user has continued the job by hand; the item follows it
     if job.finished_at is None:
         return _Prepared(item["number"], live_job_id=job.id)
     ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
@@ -245,6 +247,7 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     return _Prepared(item["number"], ready)
 
 
+# The layers are the same for all items of a run, and each worker process starts many
 @lru_cache(maxsize=64)
 def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))
@@ -258,6 +261,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     if _is_spent(services, connection, run):
         run_items.end_queued(connection, run_id)
         made = ()
+    # Under the lock of the run: another worker may have started the same items
     queued = run_items.still_queued(connection, run_id, [each.number for each in made])
     room = min(_room(services, connection, run), _affordable(services, connection, run, made))
     started: list[JobRecord] = []

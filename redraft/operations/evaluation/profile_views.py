@@ -40,8 +40,7 @@ def view_profile(services: Services, name: str, *, version: str = "", other: str
         raise NotFound("version", f"{name} {version}")
     if before is None and other:
         before = _find(services, other).texts
-    changes = None if before is None else _compare(before, profile.texts)
-    return ProfileView(profile, found, changes)
+    return ProfileView(profile, found, None if before is None else _compare(before, profile.texts))
 
 
 def _find(services: Services, name: str) -> Profile:

@@ -43,7 +43,6 @@ class RatingQueue:
     """The first lines of the queue.
 
     Attributes:
-        waiting: the length of the queue.
         looked_at: the maximum of latest evaluations that the queue is made from.
         last: the evaluation that the person rated last, with their `verdict` and `own_score`.
     """

@@ -58,6 +58,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     """
     with services.database.write() as connection:
         found = ratings.hold_evaluations(connection, job_id, number)
+        # Only without evaluations, since the check reads the history of the job
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)
@@ -182,6 +183,7 @@ def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
             yield Rated(row["verdict"], row["passed"], row["score"], row["own_score"])
             continue
         found = _criterion(row["criteria"] or [], row["criterion_id"])
+        # A rescoring may have dropped the criterion, or may not have evaluated it
         if found is not None and found["passed"] is not None:
             yield _rated_criterion(row, found)
 

@@ -25,6 +25,7 @@ from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
+# A webhook belongs to the job that it was sent with
 _KEPT = frozenset(EvaluationFields.model_fields) - {"webhook"}
 
 
@@ -59,8 +60,7 @@ def _ensure_can_rescore(job: JobRecord) -> None:
     if job.kind == JobKind.RESCORE_ANSWERS:
         raise Conflict(f"Job {job.id} rescores the answers of job {job.rescored_job_id}; rescore that one.")
     if JobStatus(job.status) not in TERMINAL:
-        words = f"Job {job.id} is {job.status}; its answers can be rescored after it has ended."
-        raise Conflict(words, code="job_not_terminal")
+        raise Conflict(f"Job {job.id} is {job.status}; rescore it after it has ended.", code="job_not_terminal")
 
 
 def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:

@@ -106,6 +106,7 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
 
 
 def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
+    # The text behind the threshold is cut anywhere, so no JSON parser can read it
     threshold = _NUMBER.match(row.threshold)
     return JobLine.from_row(
         row,
@@ -123,6 +124,7 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
 
 def _task(beginning: str) -> str:
     """The first non-empty line of `instruct`, from the beginning of a stored request."""
+    # The beginning is cut anywhere, also within an escape sequence
     request: Any = from_json(beginning, allow_partial="trailing-strings")
     lines = str(request.get("instruct", "")).strip().splitlines()
     return lines[0][:_LINE_CHARS] if lines else ""

@@ -39,12 +39,14 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     with services.database.write() as connection:
         job = record_of(connection, job_id)
         end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
+        # The UPDATE names the states again: the job may have ended since it was read
         movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
             return job, False
         events.add(connection, job, first_seq, [end.event])
         complete(connection, job, end.values)
+        # A live worker aborts and closes its own calls when its next heartbeat finds the job ended
         close_orphaned_calls(connection, job)
         job = record_of(connection, job_id)
     services.queue.wake(job_id)
@@ -113,6 +115,7 @@ def _words(more: int, *, waiting: int | None) -> str:
 def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
     """Store a continuation; None if the job was changed meanwhile. The caller notifies the workers after the commit."""
     job = ready.job
+    # By version too: of two continuations at once only one may be stored
     unmoved = transitions.is_status(*sources_of(JobStatus.QUEUED)) & transitions.is_version(job.version)
     first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
     if first_seq is None:

@@ -27,6 +27,7 @@ from redraft.storage.jobs import calls
 
 KIND = "draft_rubric"
 
+# The caller waits meanwhile
 _RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
 # The limiter needs a message that it could send to a waiting step; a draft never waits, so all drafts share this one
@@ -104,6 +105,7 @@ class _Drafting:
 
     def _ask(self, seq: int, complaint: str | None = None) -> Outcome:
         """Make the call, and repeat it without each parameter that the provider refuses."""
+        # An adaptation is no retry: the provider refused the parameter before it did any work
         for attempt in range(1, ADAPTATIONS_MAX + 2):
             outcome = self._call(self._plan(seq, attempt, complaint))
             if outcome.error is None or not outcome.error.is_adapted:

@@ -48,12 +48,7 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A normalised request, ready to be stored.
-
-    Attributes:
-        digest: the hash of the request before it was normalised.
-        grounding: the grounding of a given answer.
-    """
+    """A normalised request with the digest of the request as it was sent, and the grounding of a given answer."""
 
     request: AnyRequest
     digest: str
@@ -98,6 +93,7 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
     if missing:
         words = f"Profile {request.profile!r} needs {', '.join(missing)}: add it, or name another profile."
         raise Invalid.at(f"/{missing[0]}", words, "nothing_to_evaluate_by")
+    # A panel names all evaluators; the single one only fills the job's column
     panel = [
         str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(evaluation.panel)
     ]
@@ -109,6 +105,7 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 
 def check_priced(services: Services, request: AnyRequest, budget: float | None) -> None:
     """Raises Invalid if a budget cannot be enforced, since a model has no known price (code `unpriced_model`)."""
+    # Any usage will do: a model has a price for all usages or for none
     for name in models_named(request) if budget is not None else ():
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
             words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
@@ -138,16 +135,12 @@ def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]
 
 def _unreadable_grounding(request: AnyRequest) -> Iterator[tuple[str, str]]:
     if request.grounds and not request.sources:
-        yield (
-            "no_context",
-            "The answer must be grounded in sources, but the job has none: the answer can only ask for them.",
-        )
+        text = "The answer must be grounded in sources, but the job has none: the answer can only ask for them."
+        yield "no_context", text
     has_schema = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
     if has_schema and request.grounds and request.grounds.require_grounding:
-        yield (
-            "grounding_not_read",
-            "Citations are not read in answers with their own schema, so require_grounding accepts all of them.",
-        )
+        text = "Citations are not read in answers with their own schema, so require_grounding accepts all of them."
+        yield "grounding_not_read", text
 
 
 def _weak_evaluators(services: Services, request: AnyRequest) -> Iterator[tuple[str, str]]:
@@ -203,7 +196,9 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
 def prepare(services: Services, request: AnyRequest) -> Ready:
     """Prepare a job outside of a unit of work; raises what `normalise` raises."""
     normal = normalise(services, request)
+    # The request as it was sent: a normalised one changes with the settings, and a replay would be refused
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
+    # Here and not in the unit of work, since long answers take time to read
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     return Ready(normal, digest, warnings_of(services, normal), grounding)
 

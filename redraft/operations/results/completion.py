@@ -33,6 +33,7 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
     _observe(connection, job, values)
     if job.run_id is not None:
         run_items.end_item(connection, job.id, values["status"])
+        # The scheduler must see the new status of the item
         notify_after_commit(connection, "runs")
 
 
@@ -91,5 +92,6 @@ def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_go
     """
     expires_at = job.lease_expires_at
     is_held = not is_holder_gone and expires_at is not None and expires_at > moment(connection, ago_s=0)
+    # The holder of a lease that has not expired closes the calls of its own token
     lost = calls.close_lost(connection, job.id, job.lease_token if is_held else job.lease_token + 1)
     transitions.add_usage(connection, job.id, lost)

@@ -88,6 +88,7 @@ def ending(
     message = _words(job, request, reason, result)
     if result is None and reason is not StopReason.CANCELED:
         message = f"There is no answer: {error['detail'] if error else reason.value}"
+    # The clock of a worker may be behind the clock of the database
     done = event(
         "done",
         message,
