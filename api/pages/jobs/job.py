@@ -15,7 +15,7 @@ from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
-from redraft.domain.text.diffs import Part
+from redraft.domain.text.diffs import DiffPart
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
@@ -156,7 +156,7 @@ def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
     return diff_of(view.iterations, old, new, view.job.id)
 
 
-def readable(parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
+def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:
     """Yield parts as (kind, text); long equal parts are cut to their ends, and the whole to what a person reads."""
     room = _DIFF_CHARS
     for part in parts:

@@ -26,7 +26,7 @@ _Span = tuple[bool, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DiffPart:
     """A part of the text: in both answers, only in the old one, or only in the new one."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class Part:
 class Diff:
     """The parts in order; `is_cut`: the comparison ignores the ends of long answers."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DiffPart, ...]
     is_cut: bool = False
 
 
@@ -52,20 +52,20 @@ class _Comparison:
     def __init__(self) -> None:
         self._room = _WORK_MAX
 
-    def compare(self, old: str, new: str) -> Iterator[Part]:
+    def compare(self, old: str, new: str) -> Iterator[DiffPart]:
         before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
         for is_same, i1, i2, j1, j2 in self._spans(before, after):
             if is_same:
-                yield Part("equal", "".join(after[j1:j2]))
+                yield DiffPart("equal", "".join(after[j1:j2]))
             else:
                 yield from self._compare_words("".join(before[i1:i2]), "".join(after[j1:j2]))
 
-    def _compare_words(self, old: str, new: str) -> Iterator[Part]:
+    def _compare_words(self, old: str, new: str) -> Iterator[DiffPart]:
         before, after = _TOKEN.findall(old), _TOKEN.findall(new)
         for is_same, i1, i2, j1, j2 in _without_islands(list(self._spans(before, after)), before):
             if not is_same:
-                yield Part("delete", "".join(before[i1:i2]))
-            yield Part("equal" if is_same else "insert", "".join(after[j1:j2]))
+                yield DiffPart("delete", "".join(before[i1:i2]))
+            yield DiffPart("equal" if is_same else "insert", "".join(after[j1:j2]))
 
     def _spans(self, before: Sequence[str], after: Sequence[str]) -> Iterator[_Span]:
         """Yield (is equal, start and end in the old text, start and end in the new text) in order."""
@@ -106,7 +106,7 @@ def _without_islands(spans: Sequence[_Span], words: Sequence[str]) -> Iterator[_
         yield is_same, run[0][1], run[-1][2], run[0][3], run[-1][4]
 
 
-def _joined(parts: Iterable[Part]) -> Iterator[Part]:
+def _joined(parts: Iterable[DiffPart]) -> Iterator[DiffPart]:
     """Drop empty parts and join neighbours of the same kind."""
     for kind, group in groupby((part for part in parts if part.text), key=attrgetter("kind")):
-        yield Part(kind, "".join(part.text for part in group))
+        yield DiffPart(kind, "".join(part.text for part in group))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from redraft.domain.text.diffs import Part, compare_words
+from redraft.domain.text.diffs import DiffPart, compare_words
 from redraft.errors import existing
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
@@ -18,7 +18,7 @@ class AnswerDiff(Resource):
     from_iteration: int
     to_iteration: int
     is_cut: bool = Field(description="Only the first 200,000 characters of each answer were compared.")
-    parts: list[Part]
+    parts: list[DiffPart]
 
 
 def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:

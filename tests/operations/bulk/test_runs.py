@@ -13,6 +13,7 @@ from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.bulk import datasets, run_results, runs, scheduler
+from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import lifecycle, webhooks
 from redraft.operations.services import Services
@@ -99,7 +100,7 @@ def test_results_come_in_order_with_all_that_a_person_needs(driver: Driver, mode
         "yes",
         True,
     )
-    report = run_results.report(driver.services, run.id)
+    report = run_tables(driver.services, run.id).report
     assert (report.counts.total, report.counts.accepted) == (2, 2)
 
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from api.pages.jobs.job import readable
-from redraft.domain.text.diffs import Part
+from redraft.domain.text.diffs import DiffPart
 from redraft.operations.evaluation import ratings
 from redraft.operations.services import Services
 from tests.model_server import ModelServer
@@ -133,13 +133,13 @@ def test_candidates_panels_and_audits_are_shown(reader: Reader, model_server: Mo
 
 
 def test_what_stayed_the_same_is_cut_to_its_ends():
-    parts = [Part(kind="equal", text="s" * 2000), Part(kind="insert", text="new")]
+    parts = [DiffPart(kind="equal", text="s" * 2000), DiffPart(kind="insert", text="new")]
     assert [(kind, len(text)) for kind, text in readable(parts)] == [
         ("equal", 300),
         ("gap", len("1,400 equal characters")),
         ("equal", 300),
         ("insert", 3),
     ]
-    long = list(readable([Part(kind="delete", text="d" * 200_000), Part(kind="insert", text="i")]))
+    long = list(readable([DiffPart(kind="delete", text="d" * 200_000), DiffPart(kind="insert", text="i")]))
     assert [kind for kind, _ in long] == ["delete", "gap"]
     assert len(long[0][1]) == 60_000
