@@ -120,7 +120,7 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
         request = ready.model_copy(update={"dataset_id": dataset.id})
 
         def begin() -> str:
-            run = runs.create_run(services, request)
+            run, _ = runs.create_run(services, request)
             output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
             print_invalid(services, run)
             return run.id

@@ -13,7 +13,7 @@ from redraft.cli.views.verdicts import SIGNS, has_signs, level_of, state_of
 from redraft.domain.bulk.phrases import say_score
 
 if TYPE_CHECKING:
-    from redraft.operations.jobs.diffs import DiffPart
+    from redraft.domain.text.diffs import DiffPart
     from redraft.operations.jobs.iterations import CriteriaMatrix, CriterionRow, MatrixColumn
 
 CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs criteria 0199a3 --json")
