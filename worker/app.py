@@ -43,7 +43,16 @@ celery_app.conf.update(
 
 def begin_step(message: StepMessage) -> Future[None]:
     """Begin a step, and the next steps of its job; the future is done when no more follow."""
-    return engine.start(message.job_id, _work_on(message))
+    step = engine.start(message.job_id, _work_on(message))
+    step.add_done_callback(_log_failure)
+    return step
+
+
+def _log_failure(step: Future[None]) -> None:
+    error = step.exception()
+    if error is not None:
+        # Not even rescheduled: its lease expires, and the sweeper recovers the step
+        log.error("step_failed", exc_info=error)
 
 
 def _work_on(message: StepMessage) -> Work[None]:

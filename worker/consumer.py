@@ -132,10 +132,6 @@ class EnginePool(BasePool):
 
         def end(step: Future[None]) -> None:
             self._running.discard(step)
-            error = step.exception()
-            if error is not None:
-                # Its lease expires, and the sweeper recovers the step
-                log.error("step_failed", exc_info=error)
             callback((0, None, time.monotonic() - begun_at))
             _wake_the_consumer()
 
