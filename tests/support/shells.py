@@ -18,6 +18,7 @@ from redraft.cli.commands import app
 from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
 from redraft.operations.services import Services
+from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import jobs
@@ -130,11 +131,13 @@ def drain(services: Services) -> None:
     # Nobody extends a lease here, however long a step takes
     holder = LeaseHolder(services.settings.model_copy(update={"lease_s": 600.0}))
     give_up_at = time.monotonic() + patient(60.0)
-    while time.monotonic() < give_up_at:
-        with services.database.read() as connection:
-            live = jobs.list_page(connection, JobFilter(statuses=("queued", "running"), limit=100))
-        if not live:
-            return
-        for job in live:
-            run(services, holder, StepMessage(Step(job.step), job.id, job.step_no), goes_on=lambda: True)
+    with contextlib.closing(Engine()) as engine:
+        while time.monotonic() < give_up_at:
+            with services.database.read() as connection:
+                live = jobs.list_page(connection, JobFilter(statuses=("queued", "running"), limit=100))
+            if not live:
+                return
+            for job in live:
+                message = StepMessage(Step(job.step), job.id, job.step_no)
+                engine.run(job.id, run(services, holder, message, goes_on=lambda: True))
     raise AssertionError("Jobs are still not done.")

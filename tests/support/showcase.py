@@ -8,7 +8,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -28,6 +28,7 @@ from redraft.jobs import StepMessage
 from redraft.operations.bulk import datasets, runs, scheduler
 from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
+from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run as run_step
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
@@ -230,9 +231,11 @@ def fill(services: Services) -> dict[str, str]:
     drain(services)
     _set_back(services)
     holder = LeaseHolder(services.settings)
-    for task in _UNDER_WAY:
-        started = _submit(services, instruct=task, eval_crit=CRITERIA)
-        run_step(services, holder, StepMessage(Step.GENERATE, started, 1), goes_on=lambda: False)
+    with closing(Engine()) as engine:
+        for task in _UNDER_WAY:
+            started = _submit(services, instruct=task, eval_crit=CRITERIA)
+            message = StepMessage(Step.GENERATE, started, 1)
+            engine.run(started, run_step(services, holder, message, goes_on=lambda: False))
     with services.database.write() as connection:
         workers.beat(connection, WORKER | {"id": new_id("worker")})
     return {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
