@@ -1,5 +1,6 @@
 """Settings that cannot work are refused when they are read."""
 
+import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import httpx2
 import pytest
 import redis
 from kombu import Connection
+from openai import DefaultAioHttpClient
 from pydantic import ValidationError
 
 from redraft.providers.shared.transport import http_client
@@ -165,8 +167,12 @@ def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch:
 def test_a_socks_proxy_is_used_but_for_what_is_not_proxied(monkeypatch: pytest.MonkeyPatch, model_server: Any):
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    with http_client() as client:
-        timeout = httpx2.Timeout(5.0)
-        assert client.get(f"{model_server.openai_url}/nothing", timeout=timeout).status_code
-        with pytest.raises(httpx2.TransportError):
-            client.get("http://192.0.2.1/", timeout=timeout)
+    timeout = httpx2.Timeout(5.0)
+
+    async def get_both() -> None:
+        async with http_client(DefaultAioHttpClient) as client:
+            assert (await client.get(f"{model_server.openai_url}/nothing", timeout=timeout)).status_code
+            with pytest.raises(httpx2.ConnectError):
+                await client.get("http://192.0.2.1/", timeout=timeout)
+
+    asyncio.run(get_both())

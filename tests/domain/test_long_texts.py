@@ -1,8 +1,9 @@
 """What reads texts of models, users and servers takes time as their length, whatever they repeat."""
 
+import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -22,7 +23,7 @@ from redraft.domain.text.diffs import compare_words
 from redraft.domain.text.thinking import answer_in
 from redraft.domain.text.visible_text import visible, without_media
 from redraft.providers.shared.error_bodies import words_of
-from redraft.providers.shared.event_stream import events_in
+from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.redaction import redact
 
 _CHARS, _TIMES_LONGER = 3_000, 4
@@ -62,6 +63,13 @@ def _checks(text: str) -> None:
         measure(text)
 
 
+async def _events(text: str) -> list[StreamEvent]:
+    async def texts() -> AsyncIterator[str]:
+        yield text
+
+    return [event async for event in events_in(texts())]
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "thinking": answer_in,
     "stream": _stream,
@@ -75,7 +83,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "diff": lambda text: compare_words(text, text[::-1]),
     "Markdown": render_markdown,
     "error": lambda text: (words_of(text), words_of({"error": {"message": text, "code": text}})),
-    "events": lambda text: list(events_in([text])),
+    "events": lambda text: asyncio.run(_events(text)),
     "secrets": redact,
     "cell": escape_formulas,
 }

@@ -126,7 +126,13 @@ def test_in_a_hurry_the_order_holds_too(api, services: Services, submit_job, val
         *(("answer.delta", str(offset)) for offset in range(5)),
         ("iteration.generated", None),
     ]
-    assert seen[1:-1] == [(kind, number, text) for number in range(1, 11) for kind, text in one]
+    expected = [(kind, number, text) for number in range(1, 11) for kind, text in one]
+    # A machine may be so slow that a delta comes too late: then it is left out, since the answer is there
+    rest = iter(expected)
+    assert all(each in rest for each in seen[1:-1])
+    assert [each for each in seen[1:-1] if each[0] != "answer.delta"] == [
+        each for each in expected if each[0] != "answer.delta"
+    ]
 
 
 def test_a_retry_is_told_between_the_attempts(api, services: Services, submit_job, valkey):

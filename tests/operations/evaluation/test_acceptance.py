@@ -284,7 +284,7 @@ def test_encouragement_asks_for_the_citations_without_which_nothing_is_accepted(
     )
     assert job.stop_reason == "accepted"
     asked = model_server.requests("generate")[1].body["messages"][-1]["content"]
-    assert "Without these changes no answer is accepted" in asked
+    assert "An answer is accepted only with these changes" in asked
     assert "ource" in asked
     assert driver.iterations(job.id)[1].feedback_given == asked
 
