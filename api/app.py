@@ -73,7 +73,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=partial(_lifespan, settings, build, pace or Pace()),
-        # From the outside in: problems of inner ones are wrapped by the envelope
+        # The outermost comes first: the envelope wraps problems of the others
         middleware=[
             Middleware(RootPath, settings.root_path),
             Middleware(Envelope),
@@ -88,7 +88,7 @@ def create_app(
     )
     app.mount("/static", serving.static_files)
     app.openapi = lambda: description.describe(app, settings.root_path)
-    # For code that stops the server otherwise than by a signal; any thread may call it
+    # Code that stops the server without a signal calls it, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
     problems.install(app, render_error_page)
     return app

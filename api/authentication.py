@@ -1,4 +1,4 @@
-"""Authenticates requests and limits their rate. Only the paths that this module lists are open to everybody.
+"""Authenticates requests and limits their rate. Only the paths that this module lists are public.
 
 With API keys, a request needs a valid key with the scope that follows from its method and path, so that no route can
 lack one. A browser that signed in sends a cookie instead, and is accepted only from our own pages. Without API keys

@@ -132,7 +132,7 @@ async def get_idempotency(
         ),
     ] = None,
 ) -> Idempotency | None:
-    """Read the key, which is unique per API key and route."""
+    """Read the idempotency key. It is unique per API key and route."""
     if idempotency_key is None:
         return None
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)

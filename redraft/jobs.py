@@ -49,7 +49,7 @@ class Delta:
     at: str = field(default_factory=_now, compare=False)
 
     def encode(self) -> str:
-        """The delta as JSON in ASCII, which can encode lone surrogates too."""
+        """Return the delta as JSON. ASCII escapes can encode lone surrogates too."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Publishes to watching clients: one thread sends the publications of all threads, in order and best effort."""
+"""Publishes to watching clients. One thread sends the publications of all threads in order, on a best-effort basis."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ import structlog
 log = structlog.get_logger()
 
 _BATCH_MAX = 200
-# Too short for clients to notice, and long enough that a busy worker sends a tenth of the batches
+# Clients do not notice so short a delay, and a busy worker sends only a tenth of the batches
 _PAUSE_S = 0.05
 # How long `close` waits for a broker that hangs
 _CLOSE_WITHIN_S = 3.0
@@ -21,19 +21,20 @@ class Publisher:
     """Sends publications from its own thread, so that `publish` never waits for the broker.
 
     Publications that the broker refuses are lost, and clients poll. The first one after a pause is sent at once, the
-    next ones in batches. `rests` tells whether the broker failed a moment ago; `rest` reports a failure.
+    next ones in batches. While `is_paused` returns true, publications are dropped. `on_failure` is called when the
+    broker refuses a batch.
     """
 
-    def __init__(self, client: redis.Redis, *, rests: Callable[[], bool], rest: Callable[[], None]) -> None:
+    def __init__(self, client: redis.Redis, *, is_paused: Callable[[], bool], on_failure: Callable[[], None]) -> None:
         self._client = client
-        self._rests = rests
-        self._rest = rest
+        self._is_paused = is_paused
+        self._on_failure = on_failure
         self._waiting: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
         self._turn = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def publish(self, channel: str, payload: str) -> None:
-        if self._rests():
+        if self._is_paused():
             return
         self._waiting.put((channel, payload))
         if self._thread is None:
@@ -69,7 +70,7 @@ class Publisher:
         return batch
 
     def _send(self, batch: list[tuple[str, str]]) -> None:
-        if not batch or self._rests():
+        if not batch or self._is_paused():
             return
         try:
             with self._client.pipeline(transaction=False) as pipeline:
@@ -78,4 +79,4 @@ class Publisher:
                 pipeline.execute()
         except (redis.RedisError, OSError) as error:
             log.debug("publications_lost", count=len(batch), error=type(error).__name__)
-            self._rest()
+            self._on_failure()

@@ -48,7 +48,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
-        # For ever: a worker must survive a long outage of its broker
+        # No limit: a worker must survive a long outage of its broker
         "broker_connection_max_retries": None,
         # During a failover the server answers READONLY, UNBLOCKED or MASTERDOWN: reconnect
         "broker_channel_error_retry": True,
@@ -97,7 +97,7 @@ class Queue:
             socket_connect_timeout=1,
             health_check_interval=25,
         )
-        self._publisher = Publisher(self._redis, rests=self._rests, rest=self._rest)
+        self._publisher = Publisher(self._redis, is_paused=self._is_paused, on_failure=self._pause)
 
     def notify(self, message: StepMessage) -> bool:
         """Notify the workers that a step is due; False if the broker does not take it (the sweeper notifies later)."""
@@ -114,7 +114,7 @@ class Queue:
         return True
 
     def _send(self, task: str, payload: Mapping[str, Any], queue: Any, priority: int = 0) -> bool:
-        if self._rests():
+        if self._is_paused():
             return False
         try:
             self._celery.send_task(
@@ -128,7 +128,7 @@ class Queue:
             )
         except _BROKER_FAILURES as error:
             log.warning("broker_unavailable", task=task, **payload, error=type(error).__name__)
-            self._rest()
+            self._pause()
             return False
         return True
 
@@ -143,10 +143,10 @@ class Queue:
         """
         self._publisher.publish(delta_channel(job_id), delta.encode())
 
-    def _rests(self) -> bool:
+    def _is_paused(self) -> bool:
         return time.monotonic() < self._paused_until
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:

@@ -267,7 +267,7 @@ class Settings(BaseSettings):
 
     @property
     def is_embedded_database(self) -> bool:
-        """Whether the database is that of the data folder, which has one worker."""
+        """Whether the database is the one in the data folder. It has one worker."""
         return self.effective_database_url == self._own_database_url
 
     @property

@@ -17,9 +17,9 @@ CHANNEL = "test:publisher"
 
 @contextmanager
 def publisher(client: redis.Redis, failed: Event | None = None) -> Iterator[Publisher]:
-    """One that leaves the broker alone once it has `failed`."""
+    """A publisher that sends nothing after the broker has `failed`."""
     failed = failed or Event()
-    made = Publisher(client, rests=failed.is_set, rest=failed.set)
+    made = Publisher(client, is_paused=failed.is_set, on_failure=failed.set)
     try:
         yield made
     finally:

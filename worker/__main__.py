@@ -1,6 +1,6 @@
 """`python -m worker`: one worker process; `redraft worker` starts it.
 
-With `--embedded` it is a child of `redraft.embedded`: it begins when its parent tells it to, and ends with it.
+With `--embedded` it is a child of `redraft.embedded`: it starts on a message from its parent, and ends with the parent.
 """
 
 import os

@@ -37,7 +37,7 @@ class Sweeper:
             suspects_max=self._quarantine.free_places,
         )
         retention.forget_some(self._services)
-        # Without a broker jobs still progress, only slower
+        # Jobs still progress if the broker is down, only slower
         room = self._services.settings.worker_concurrency - self._holder.in_flight
         for message in leftovers.undelivered[: max(0, room)]:
             self._begin_step(message)

@@ -188,7 +188,7 @@ class _Meter:
         return message
 
     async def _receive_soon(self) -> Message:
-        # Only the time of waiting counts, not the time between two reads, which is the server's
+        # Only the time of waiting counts: the server spends the time between two reads
         began_at = time.monotonic()
         try:
             async with asyncio.timeout(self._bound.patience_s + self._bytes / _BYTES_PER_S - self._waited_s):

@@ -23,7 +23,7 @@ Time = Annotated[
         }
     ),
 ]
-# A text for clients, which return `next_cursor` as it is; here it is the number of an item
+# Clients see `next_cursor` as a string; the server parses it as an item number
 _Position = Annotated[int, Field(ge=0, le=NUMBER_MAX), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}$"})]
 _Limit = Annotated[int, Field(ge=1, le=100)]
 _PREVIOUS = "`next_cursor` of the previous page."

@@ -44,7 +44,7 @@ class RootPath:
                 headers = MutableHeaders(scope=message)
                 for name in _LOCATION_HEADERS:
                     url = headers.get(name, "")
-                    # Not "//host/…", which is a URL of another site
+                    # "//host/…" is a URL of another site
                     if url.startswith("/") and not url.startswith("//"):
                         headers[name] = self._root + url
             await send(message)

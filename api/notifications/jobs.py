@@ -137,7 +137,7 @@ class Notifications:
             await self._confirm(watch, channels)
             yield watch
         finally:
-            # Without an await, which would raise in a cancelled waiter: the subscription would leak
+            # No await here: it would raise in a cancelled waiter, and the subscription would leak
             for channel in channels:
                 self._waiters[channel].discard(watch)
                 if not self._waiters[channel]:

@@ -27,7 +27,7 @@ Model = Annotated[
     typer.Option(
         metavar="MODEL",
         help="Generator, as provider:name (default: REDRAFT_MODEL). "
-        "Repeat it for a ladder: iteration k uses the k-th model, later ones the last.",
+        "Repeat it for a ladder: iteration k uses the k-th model, and iterations beyond the list use the last model.",
     ),
 ]
 EvaluatorModel = Annotated[
@@ -55,7 +55,11 @@ Temperature = Annotated[
     ),
 ]
 MaxOutputTokens = Annotated[
-    int | None, typer.Option(help="Maximum number of tokens of one answer (default: set for the installation).")
+    int | None,
+    typer.Option(
+        help="Maximum number of tokens of one answer "
+        "(default: the model's limit; for Anthropic REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS)."
+    ),
 ]
 MaxTokens = Annotated[
     int | None,
@@ -84,7 +88,7 @@ Checks = Annotated[
         "--check",
         metavar="KIND=VALUE",
         help="Required check, decided by code: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
-        "repeatable. With --crit, an evaluator also evaluates that criterion.",
+        "repeatable. With --crit, an evaluator also evaluates the text of --crit as a criterion.",
     ),
 ]
 Profile = Annotated[
@@ -110,8 +114,8 @@ Skip = Annotated[
     str | None,
     typer.Option(
         metavar="never|when_checks_fail|auto",
-        help="Which answers are not evaluated by a model. never: none; when_checks_fail: those that fail a required "
-        "check; auto: those to small talk or a sum, without form, rubric, schema, sources and reference "
+        help="When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required check; "
+        "auto: if the task is small talk or arithmetic and has no form, rubric, schema, sources or reference "
         "(default: never).",
     ),
 ]
@@ -146,7 +150,9 @@ Template = Annotated[
     ),
 ]
 NoCitations = Annotated[bool, typer.Option("--no-citations", help="Do not cite sources in the answer.")]
-AllowUngrounded = Annotated[bool, typer.Option("--allow-ungrounded", help="Also accept ungrounded answers.")]
+AllowUngrounded = Annotated[
+    bool, typer.Option("--allow-ungrounded", help="Accept answers that fail the grounding rule.")
+]
 Annotate = Annotated[bool, typer.Option("--annotate", help="List the unsupported statements below the final answer.")]
 Refine = Annotated[bool, typer.Option("--refine", help="Draft task, format and criteria from a rough question first.")]
 UseCache = Annotated[

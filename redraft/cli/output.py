@@ -200,7 +200,7 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
 
 
 def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:
-    """By id, the id without its prefix, cut to the shortest unique length; the whole id where stdout is no terminal."""
+    """Map each id to its shortest unique beginning without the prefix; to itself if stdout is not a terminal."""
     bare = {each: each.partition("_")[2] for each in ids}
     if not stdout().is_terminal:
         return {each: each for each in bare}

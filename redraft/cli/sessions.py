@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
     from redraft.settings import Settings
 
-# After the answer or Ctrl-C nobody needs the calls in flight
+# The calls in flight are not needed after the answer or Ctrl-C
 _GRACE_S = 1.0
 _JOINED = "The worker of a running `redraft serve`, or of another command on this data folder, does the work."
 # The option that fixes an error, where it is not the field that the error names.

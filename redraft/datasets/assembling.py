@@ -9,7 +9,7 @@ from redraft.datasets.lines import fault_in
 from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
-# A row with an empty answer is evaluated, never generated: a generation would cost money that nobody asked for
+# A row with an empty answer is evaluated, never generated: a generation would cost money without a request for it
 _KEPT_EMPTY = ("answer", "vars")
 
 

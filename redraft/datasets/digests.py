@@ -61,7 +61,7 @@ class FirstLines:
         self._count = 0
 
     def add(self, name: str, line: int) -> int | None:
-        """The first line with the same id; None for a new id, which is stored."""
+        """Return the first line with the same id, or store a new id and return None."""
         digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         # 0 is the key of a free slot
         key = int.from_bytes(digest) or 1

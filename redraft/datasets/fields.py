@@ -37,7 +37,7 @@ def kinds() -> Mapping[str, Kind]:
 
 @cache
 def parts() -> frozenset[str]:
-    """The fields that are objects, which are merged name by name."""
+    """The fields whose values are objects. They are merged name by name."""
     return frozenset(name.rpartition(".")[0] for name in kinds() if "." in name) | set(OPEN)
 
 

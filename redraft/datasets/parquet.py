@@ -15,7 +15,7 @@ from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of
 from redraft.errors import Invalid
 from redraft.sandbox.parquet import CPU_S, MEMORY_MAX
 
-# For all rows as JSON: some kilobytes of Parquet can hold any number of equal rows
+# Limit of all rows as JSON: some kilobytes of Parquet can contain any number of equal rows
 UNPACKED_CHARS_MAX = 4 << 30
 
 
@@ -67,7 +67,7 @@ def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
     with ExitStack() as parts:
         file = _with_number(stream, parts)
         file.seek(0)
-        # Without our environment, which has keys. Arrow's own pools reserve more memory than the limit allows
+        # Our environment contains keys, so the child does not get it. Arrow's own pools exceed the memory limit
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
             env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be used, with its errors; `told`: its texts by which a person recognizes it."""
+    """An invalid row with its errors. The texts in `told` help a person to find it in the file."""
 
     line: int
     last_line: int

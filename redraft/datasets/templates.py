@@ -1,4 +1,4 @@
-"""Templates in the texts of a dataset and of the defaults of a run: names of `vars` in double braces.
+"""Templates in texts of datasets and of run defaults. Double braces contain names of `vars`.
 
 Users send these texts, so the language is small: values, their parts, a few filters and `if`, without loops, calls and
 multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than the text,
@@ -17,7 +17,7 @@ from redraft.domain.bodies.fields import MAX_TEXT
 from redraft.errors import FieldError
 from redraft.prompts.templates import OPTIONS, describe_template_error
 
-# The fields whose texts may be templates. Sources, conversations and answers never are: others wrote them
+# The fields whose texts may be templates. Sources, conversations and answers are untrusted, so they are not rendered
 RENDERED = frozenset({"instruct", "resp_format", "eval_crit", "system_instructions", "reference", "rubric"})
 
 FILTERS = frozenset(
@@ -30,12 +30,12 @@ _NODES = (
     *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem, nodes.Filter),
     *(nodes.If, nodes.CondExpr, nodes.Test, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not),
 )
-# Of a tag, from its opening to its closing braces, and of all tags together
+# Maximum number of tokens in one tag, and in all tags
 _TAG_TOKENS_MAX = 60
 _TOKENS_MAX = 3_000
 _FILTERS_MAX = 8
 _DEPTH_MAX = 10
-# A filter may make a value as much longer as its argument says
+# A filter's argument can set the length of its output
 _ARGUMENT_MAX = 20
 _INDENT_MAX = 4
 _NAMES_SHOWN = 20
@@ -61,7 +61,7 @@ def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Rows(ImmutableSandboxedEnvironment):
-    """A dot reads a member of a JSON value, never a method: a column may be named `items`."""
+    """An environment in which a dot reads a member of a JSON value, not a method: a column may be named `items`."""
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         try:
@@ -73,20 +73,20 @@ class _Rows(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
 
-# Without the optimizer, which takes cubic time for a long chain of operators
+# Jinja's optimizer takes cubic time for a long chain of operators, so it is off
 _ROWS = _Rows(**OPTIONS, optimized=False)
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
 
 def has_placeholders(value: Any) -> bool:
-    """Whether a text, or a text within the value, looks like a template."""
+    """Return whether a text in the value contains the opening braces of a template."""
     if isinstance(value, str):
         return any(mark in value for mark in _MARKS)
     return any(has_placeholders(each) for each in _parts(value))
 
 
 def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: list[FieldError]) -> Any:
-    """A field with all its texts rendered; what cannot be is added to the field errors, once."""
+    """Render all texts of a field. If one fails, add a field error and return the value unchanged."""
     try:
         return _render_within(value, variables)
     except TemplateFault as fault:
@@ -97,8 +97,8 @@ def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: li
 def render(source: str, variables: Mapping[str, Any]) -> str:
     """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`.
 
-    Raises TemplateFault if it is no template of this language (`invalid_template`), names an unknown variable
-    (`undefined_variable`), or becomes too long (`string_too_long`).
+    Raises TemplateFault if the text is not a valid template (`invalid_template`), names an unknown variable
+    (`undefined_variable`), or is too long after rendering (`string_too_long`).
     """
     if not has_placeholders(source):
         return source
@@ -112,7 +112,7 @@ def render(source: str, variables: Mapping[str, Any]) -> str:
         raise TemplateFault(f"is no template: {describe_template_error(error)}", "invalid_template") from None
     except TemplateFault:
         raise
-    except Exception:  # noqa: BLE001 - whatever a row's template raises is that row's validation error
+    except Exception:  # noqa: BLE001 - any exception of a template is a validation error of its row
         raise TemplateFault("a filter or a comparison does not fit its value", "invalid_template") from None
 
 
@@ -135,7 +135,7 @@ def _parts(value: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
-    """Check and compile a template, in this order: the compiler computes constants."""
+    """Check before compiling, because the compiler evaluates constant expressions."""
     _count(source)
     tree = _ROWS.parse(source)
     for node in tree.find_all(nodes.Node):
@@ -148,7 +148,7 @@ def _compiled(source: str) -> Template:
 
 
 def _count(source: str) -> None:
-    """Refuse too many tokens for the parser and the compiler, which recurse."""
+    """Raise if there are too many tokens: the parser and the compiler recurse."""
     total = in_tag = filters = depth = 0
     for line, kind, text in _ROWS.lex(source):
         if kind in _OPENING:
@@ -179,7 +179,7 @@ def _check_filter(node: nodes.Filter) -> None:
 
 
 def _is_short(argument: nodes.Expr, most: int) -> bool:
-    """Whether an argument is a short constant: a number may mean so many blanks or digits."""
+    """Return whether an argument is a short constant. Numbers count too: they can set a number of blanks or digits."""
     value = argument.value if isinstance(argument, nodes.Const) else None
     if isinstance(value, str):
         return len(value) <= most

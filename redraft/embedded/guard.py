@@ -70,7 +70,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
 
 
 def _is_parent_gone(within_s: float | None) -> bool:
-    """Poll without reading: the child, which has the same standard input, reads what the parent writes."""
+    """Poll without reading: the child shares the standard input, and must receive the data that the parent writes."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(None if within_s is None else within_s * 1000))
@@ -91,7 +91,7 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _death_wish() -> Callable[[], object] | None:
-    """On Linux, a function that makes the kernel kill the child with this process; loaded before the fork."""
+    """Return a function that makes the kernel kill the child with this process (Linux only); loaded before the fork."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -43,7 +43,7 @@ def await_begin() -> bool:
 
 
 def end_with_parent(grace_s: float) -> None:
-    """From now on, when the parent ends, send SIGTERM to this process, and exit after the grace."""
+    """Watch the parent. When it ends, send SIGTERM to this process, and exit after the grace period."""
 
     def follow() -> None:
         os.read(0, 1)

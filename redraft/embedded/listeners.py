@@ -1,4 +1,4 @@
-"""The socket of the API, which is bound before anything is started, and its URL."""
+"""The socket of the API and its URL. The socket is bound before any process is started."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""One child process of a stack, which is restarted when it ends."""
+"""One child process of a stack. It is restarted when it ends."""
 
 import contextlib
 import os
@@ -67,7 +67,7 @@ class Part:
     def _spawn(self) -> "subprocess.Popen[bytes]":
         with contextlib.ExitStack() as files:
             output = 2 if self._log_path is None else files.enter_context(_open_log(self._log_path))
-            # In a session of its own, so that Ctrl-C in a terminal reaches only us, and we end the children in order
+            # The child has its own session: Ctrl-C in a terminal reaches only us, and we end the children in order
             return subprocess.Popen(  # noqa: S603 - our own command, no shell
                 self._command,
                 env=self._environment,

@@ -26,7 +26,7 @@ def next_cursor(rows: Sequence[Placed], limit: int) -> str | None:
 
 
 def write_cursor(created_at: datetime, row_id: str) -> str:
-    # Base64, so that nobody builds cursors by hand and relies on their content
+    # Base64 makes cursors opaque, so that clients do not rely on their content
     return base64.urlsafe_b64encode(f"{created_at.isoformat()}|{row_id}".encode()).decode().rstrip("=")
 
 

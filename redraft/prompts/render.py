@@ -43,14 +43,14 @@ def generation_prompt(
         has_form=bool(request.resp_format.strip()),
         is_structured=schema is not None,
     )
-    # Without the answer, so that the task's part of the prompt is the same in each iteration.
+    # The nonce does not depend on the answer, so that each iteration has the same task part of the prompt.
     nonce = nonce_of(request, "")
     task = _render(
         "generate/task.j2",
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
-        # From the first iteration on: showing the criteria already raises the share of good answers (RefineBench).
+        # The first iteration shows them too: the criteria alone raise the share of good answers (RefineBench).
         criteria=[_criterion_line(each) for each in request.rubric or () if not each.hidden],
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],

@@ -33,7 +33,7 @@ def render_json(tables: AnyTables) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
-        # Without an exponent and trailing zeros.
+        # The number has no exponent and no trailing zeros.
         return f"{value.quantize(_NANO).normalize() + 0:f}"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -248,7 +248,7 @@ def _times(report: RunReport) -> Section:
 
 
 def _lowest(items: Sequence[ItemOutcome]) -> Section | None:
-    """List the answers with the lowest scores, which are worth reading first."""
+    """List the answers with the lowest scores. People should read these first."""
     missed = [item for item in items if item.has_verdict and not item.is_accepted]
     if not missed:
         return None

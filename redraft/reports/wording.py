@@ -12,7 +12,7 @@ DASH = "\N{EN DASH}"
 _Interval = Mean | Correlation | None
 
 
-# In the functions below, adding 0.0 turns -0.0 into 0.0.
+# The functions below add 0.0 to turn -0.0 into 0.0.
 def score(value: float | None) -> str:
     return DASH if value is None else f"{round(value, 3) + 0.0:.3f}"
 

@@ -139,7 +139,7 @@ class _Child:
             with contextlib.ExitStack() as files:
                 files.enter_context(ours)
                 with theirs:
-                    # Without the environment, which contains keys, and without our output: its crashes are expected.
+                    # Our environment contains keys. The output is hidden, because crashes are expected.
                     self._process = subprocess.Popen(
                         [sys.executable, "-I", "-m", "redraft.sandbox.child"],
                         env={},

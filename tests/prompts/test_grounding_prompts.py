@@ -30,11 +30,11 @@ FORMATS = {
     "plain": "Write plain text without Markdown.",
     "markdown": "Write Markdown.",
     "bullets": 'each on a line that begins with "- "',
-    "json": "Name the sources by their numbers in the fields of the schema for sources.",
+    "json": "Name the sources by their numbers in the schema's source fields.",
 }
 STYLES = {
     "inline": "[Source 1], or [Source 1, 3] for two",
-    "footnote": "after each statement as a superscript",
+    "footnote": "put the number of its source as a superscript",
     "endnote": 'End with a line "Sources:"',
 }
 TEMPLATES = {

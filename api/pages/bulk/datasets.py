@@ -26,7 +26,7 @@ router = pages_router("/datasets")
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
-# Of the body, for the fields beside the rows
+# The part of the body limit that is reserved for the fields beside the rows
 _OTHER_FIELDS_BYTES = 20_000
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 

@@ -1,4 +1,4 @@
-"""The filters of the list of jobs, which are in its URL."""
+"""The filters of the list of jobs. The URL of the list contains them."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _MOMENTS = ("created_after", "created_before")
 _ORDERING = ("order", "limit")
 _FIELDS_MAX = 100
 _JOB = re.compile(r"job_[0-9a-f]{32}")
-# The place in the list, which is no filter
+# Query parameters for the position in the list; they are not filters
 _PLACES = ("after", "shown", "notice")
 _MISTAKEN = "One of the filters cannot be understood."
 

@@ -1,4 +1,4 @@
-"""The form for a job: reads it as a request, and shows a request in it."""
+"""Converts the form for a job to a request, and a request to the form."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """An error, and the id of its field; empty for an error of the whole request."""
+    """An error, and the id of its field. The id is empty if the error concerns the whole request."""
 
     field: str
     words: str
@@ -64,7 +64,7 @@ def _read_pairs(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of the form, the group of the request in which it is, and the functions that read and write its text."""
+    """A field of the form, its group in the request, and the functions that read and write its text."""
 
     name: str
     label: str
@@ -107,7 +107,7 @@ _FIELDS = (
 )
 LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields"}
 _BY_PATH = {each.path: each for each in _FIELDS}
-# An empty form shows these defaults, so that people see what the job will do
+# An empty form shows these defaults, so that users see how the job will run
 _SHOWN_DEFAULTS = ("iter_max", "score_threshold", "profile", "candidates", "strategy", "deadline_s", "cache")
 
 
@@ -118,14 +118,14 @@ def _defaults() -> dict[str, Any]:
 
 @dataclass
 class JobForm:
-    """The texts of the form by field; all fields have one. A source has its title, its content and the rest as JSON."""
+    """The text of every field of the form. A source has a title, a content, and its other fields as JSON."""
 
     texts: dict[str, str]
     sources: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
     @classmethod
     def sent(cls, form: Form) -> "JobForm":
-        """Read the form of a browser, without empty sources."""
+        """Read the form that a browser sent; empty sources are dropped."""
         texts = {name: (form.texts(name) or [""])[0] for name in LABELS}
         columns = [form.texts(f"source_{part}") for part in _SOURCE_PARTS]
         rows = [dict(zip(_SOURCE_PARTS, row, strict=True)) for row in zip(*columns, strict=False)]
@@ -133,7 +133,7 @@ class JobForm:
 
     @classmethod
     def of_request(cls, request: Mapping[str, Any]) -> "JobForm":
-        """Fill in the form for the request of any job; values without a field are in `more`."""
+        """Fill in the form for the request of any job. Values without a form field go into `more`."""
         left = minimal(request)
         texts = dict.fromkeys(LABELS, "")
         for each in _FIELDS:
@@ -149,13 +149,13 @@ class JobForm:
         return cls(texts, sources)
 
     def fill(self, **fields: Any) -> None:
-        """Write values of a request into the form; a field whose value is None keeps its text."""
+        """Write values of a request into the form. A field keeps its text if its value is None."""
         for each in _FIELDS:
             if fields.get(each.name) is not None:
                 self.texts[each.name] = each.write(fields[each.name])
 
     def body(self) -> tuple[dict[str, Any], list[FormError]]:
-        """Return the request as the API takes it, and the errors of fields that cannot be read."""
+        """Return the request in the form of the API, and the errors of unreadable fields."""
         errors: list[FormError] = []
         body: dict[str, Any] = self._more(errors)
         for each in _FIELDS:
@@ -204,7 +204,7 @@ def _source_texts(source: Mapping[str, Any]) -> dict[str, str]:
 
 
 def minimal(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request without the values that are defaults."""
+    """Return a request without its default values."""
     grounding = {"grounding": dump(GroundingOptions())} if request.get("sources") else {}
     return _without(_defaults() | grounding, request)
 
@@ -213,7 +213,7 @@ def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
     found: dict[str, Any] = {}
     for name, value in values.items():
         default: Any = defaults.get(name)
-        # An empty object as a default (metadata) has no defaults of its own
+        # If the default is an empty object (metadata), there are no nested defaults
         if isinstance(value, dict) and isinstance(default, dict) and default:
             value = _without(cast("dict[str, Any]", default), cast("dict[str, Any]", value)) or None  # noqa: PLW2901
         if value is not None and value != default:
@@ -253,7 +253,7 @@ def _field_errors(error: ValidationError, body: Mapping[str, Any]) -> list[Field
 
 
 def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
-    # Pydantic checks the whole only where no field is wrong. People shall see both kinds of errors at once
+    # Pydantic runs model validators only if all fields are valid. Users should see both kinds of errors at once
     known = {name: body[name] for name in ("profile", "eval_crit", "rubric") if name in body}
     try:
         GenerateAnswer.model_validate({"instruct": "-", **known})
@@ -263,7 +263,7 @@ def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
 
 
 def located(errors: Iterable[FieldError]) -> list[FormError]:
-    """Locate errors of a request at the fields of the form."""
+    """Assign errors of a request to fields of the form."""
     return list(dict.fromkeys(_located(field_error) for field_error in errors))
 
 

@@ -1,4 +1,4 @@
-"""`/new`: a form for a job, which can be drafted by a model, checked and sent."""
+"""`/new`: a form for a job. Users can have a model draft it, check it, and send it."""
 
 import json
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ def _read(state: _FormState) -> GenerateAnswer | None:
     body, errors = state.form.body()
     request, more = validate(body)
     known = {field_error.field for field_error in errors}
-    # Without its rubric the request would also seem to lack criteria
+    # An invalid rubric is dropped from the request, which must not add an error for missing criteria
     if "rubric" in known:
         known.add("eval_crit")
     state.errors = [*errors, *(each for each in more if each.field not in known)]

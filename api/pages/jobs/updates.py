@@ -29,7 +29,7 @@ async def _frames(context: Context) -> AsyncGenerator[bytes]:
         yield _CHANGED  # A job may have changed after the page was rendered
         while clock() < end and not notifications.is_closing:
             await watch.wait(notifications.pace.ping_s)
-            # Without a broker no wake-up message comes: report a possible change
+            # If the broker is down, no wake-up message arrives: report a possible change
             is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()
             yield _CHANGED if is_changed else PING

@@ -1,7 +1,7 @@
-"""Renders Markdown of an unknown author so that nothing in it runs or loads, with links from citations to sources.
+"""Renders untrusted Markdown: the HTML runs no scripts, loads nothing, and links citations to sources.
 
-Each citation marker is framed in the text before it is rendered, and the frames become links in the HTML. So a link
-stands where its marker stands, whatever the rendering does to the text around it.
+Each citation marker is framed in the text before rendering, and the frames become links in the HTML. So a link stays
+at its marker, even if rendering changes the text around it.
 """
 
 import re
@@ -17,11 +17,11 @@ from markupsafe import Markup, escape
 
 from redraft.domain.text.screens import reveal
 
-# Punctuation that nobody writes. Markdown then treats the text beside a frame as beside punctuation, as markers are
+# Rare punctuation characters. Markers are punctuation too, so a frame does not change how Markdown reads its neighbours
 _OPEN, _CLOSE, _END = "\u2e4a", "\u2e4b", "\u2e4c"
 _WITHOUT = dict.fromkeys(map(ord, (_OPEN, _CLOSE, _END)), "\ufffd")
 _FRAME = re.compile(rf"([{_OPEN}{_CLOSE}])(\d+){_END}")
-# A browser takes seconds to lay out a table with more cells: its lines are then shown as they are
+# A browser takes seconds to lay out a larger table. Its lines are shown as plain text instead
 _CELLS_MAX = 3_000
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
@@ -31,7 +31,7 @@ _TAGS = {
 
 @dataclass(frozen=True, slots=True)
 class CitationMarker:
-    """A part of the answer that cites sources, by their numbers from 1 on."""
+    """A part of the answer that cites sources. The numbers of sources start at 1."""
 
     number: int
     start: int
@@ -61,7 +61,7 @@ class Frames:
     """Frames for the markers of one text."""
 
     def __init__(self, markers: Sequence[CitationMarker]) -> None:
-        # By random numbers: the author of the text cannot write a frame
+        # The keys are random, so that the author of the text cannot forge a frame
         self._markers = {str(secrets.randbits(60)): marker for marker in markers}
 
     def put(self, text: str) -> str:
@@ -75,7 +75,7 @@ class Frames:
         return "".join((*parts, plain[at:]))
 
     def link(self, html: str) -> Markup:
-        """Replace the frames in clean HTML by links; only its texts may hold frames."""
+        """Replace the frames in sanitized HTML by links. Attributes must not contain frames."""
         return Markup(_FRAME.sub(self._tag, html))  # noqa: S704 - only numbers of markers are added
 
     def _tag(self, found: re.Match[str]) -> str:
@@ -93,13 +93,13 @@ def without_frames(text: str) -> str:
 
 
 def link_plain(text: str, markers: Sequence[CitationMarker]) -> Markup:
-    """Return the text as it is, with links."""
+    """Escape the text, and replace its citation markers by links."""
     frames = Frames(markers)
     return frames.link(escape(reveal(frames.put(text))))
 
 
 def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
-    """Render Markdown as HTML of known elements, without images and scripts; `cited` markers become links."""
+    """Render Markdown as HTML of allowed elements, without images and scripts. The `cited` markers become links."""
     frames = Frames(cited)
     html = nh3.clean(
         _parser(with_tables=text.count("|") <= _CELLS_MAX).render(reveal(frames.put(text))),

@@ -28,7 +28,7 @@ POLICY = (
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
-# The message of a page after a form was sent, by `?notice=`: a text in the URL could be anybody's
+# The message of a page after a form was sent, by `?notice=`: a text in the URL could come from an attacker
 NOTICES: dict[str, str] = {
     "canceled": "Canceled. Its answers so far are kept.",
     "continued": "The job goes on.",

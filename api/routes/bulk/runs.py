@@ -102,7 +102,7 @@ async def follow_run(
     run = await run_in_threadpool(runs.get_run, context.services, run_id)
     if prefers_json(request):
         return render_run(run)
-    # Without it a browser would open the stream of an ended run for ever
+    # Otherwise a browser would reconnect to the stream of an ended run for ever
     if run.status != "running" and last_event_id == str(run.version):
         return Response(status_code=204)
     return run_streams.stream(context, run_id)

@@ -114,7 +114,7 @@ def _settings(folder: str | Path) -> "Settings":
         "database_url": "",
         "host": "127.0.0.1",
         "require_auth": False,
-        # After the last job no call is in flight, and after Ctrl-C nobody waits for one
+        # No call is in flight after the last job, and the results of calls are not needed after Ctrl-C
         "shutdown_grace_s": 0.5,
     }
     return load_settings().model_copy(update=here)

@@ -1,4 +1,4 @@
-"""`redraft observations …`: shows and exports which ranked sources accepted answers cite."""
+"""`redraft observations …`: shows which ranks of sources are cited in accepted answers; exports observations."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from redraft.domain.grounding.observations import RankReport, RankShare
     from redraft.operations.evaluation.observations import ObservationFilter
 
-app = options.Group("Show and export which ranked sources accepted answers cite. Without a command: show the ranks.")
+app = options.Group("Show which ranks of sources are cited in accepted answers. Without a command: show the ranks.")
 
 _NONE_YET = (
     "No observations yet. One is stored when an answer is accepted whose sources have a relevance_score:\n"

@@ -27,7 +27,7 @@ _FILE_CHARS = frozenset("./\\")
 
 @contextmanager
 def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
-    """A file and its name; `-` = stdin, which is copied first, since some formats are not read from start to end."""
+    """A file and its name; `-` is stdin. It is copied first, because some formats are not read from start to end."""
     if text == STDIN:
         with tempfile.TemporaryFile() as kept:
             if sys.stdin.isatty():

@@ -25,7 +25,7 @@ Dataset = Annotated[
     ),
 ]
 Resume = Annotated[
-    str | None, typer.Option(metavar="RUN|latest", help="Complete the open items of this run, and start no new one.")
+    str | None, typer.Option(metavar="RUN|latest", help="Complete the open items of this run; do not start a new run.")
 ]
 
 
@@ -43,12 +43,12 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     overrides: bulk_options.Overrides = None,
     repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
     max_in_flight: Annotated[
-        int | None, typer.Option(help="Maximum number of jobs at the same time (default: set for the installation).")
+        int | None, typer.Option(help="Maximum number of jobs at the same time (default: 32).")
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Budget in USD for the whole run; needs models with known prices. With --resume, a larger budget."
+            help="Budget in USD for the whole run; needs models with known prices. With --resume, it raises the budget."
         ),
     ] = None,
     webhook: Annotated[
@@ -66,13 +66,13 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Run a job for each row of a dataset, and report.
 
-    Job options are defaults for rows that lack the field; --set overrides fields of all rows. The report goes to
-    stdout, the progress goes to stderr. Ctrl-C cancels the run and keeps the items that have ended. A second Ctrl-C
+    Job options apply to rows that do not set the same field; --set overrides fields of all rows. The report goes
+    to stdout, the progress goes to stderr. Ctrl-C cancels the run and keeps the items that have ended. A second Ctrl-C
     exits at once.
 
     Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing; 5 there is
-    no such file, dataset or run; 6 items failed, are invalid or were not started; 75 the broker or the database cannot
-    be reached; 130 interrupted. If several of 130, 3 and 6 apply, the first of them is returned.
+    no such file, dataset or run; 6 some items failed, are invalid or were not started; 75 the broker or the database
+    cannot be reached; 130 interrupted. 130 takes precedence over 3, and 3 over 6.
     """
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_watching import resume_run, start_run

@@ -30,7 +30,7 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
 def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
     """Raise typer.BadParameter if several arguments or options would read stdin."""
     readers = [name for name, value in given.items() if value == "-" or (isinstance(value, list) and "-" in value)]
-    # Without an argument the task is read from stdin, unless a request's file may hold it
+    # If the argument is missing, the task is read from stdin, unless a request's file may contain it
     if readers and given["INSTRUCT"] is None and not given["--file"]:
         readers.insert(0, "INSTRUCT")
     if len(readers) > 1:

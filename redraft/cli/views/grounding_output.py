@@ -119,7 +119,7 @@ def _title(job: "Job", index: int) -> str:
 
 
 def _quoted(job: "Job") -> Mapping[int, Sequence[str]]:
-    """By the index of a source, the different sentences that cite it."""
+    """Map the index of each source to the distinct sentences that cite it."""
     found: dict[int, dict[str, None]] = {}
     for citation in (job.result or {}).get("citations", ()):
         if citation["quoted_text"]:

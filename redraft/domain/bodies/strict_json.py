@@ -25,7 +25,7 @@ def finite(text: str) -> float:
 
 
 def parse(text: str, parse_float: Callable[[str], float] = finite) -> Any:
-    """Parse a text; raises JSONDecodeError, which has the place of the error, or JsonError."""
+    """Parse a text. Raises JSONDecodeError (with the position of the error) or JsonError."""
     try:
         return json.loads(text, object_pairs_hook=_unique_names, parse_constant=_refuse, parse_float=parse_float)
     except RecursionError:

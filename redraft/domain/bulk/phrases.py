@@ -6,7 +6,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Estimate, Mean
 
-# With fewer rows a bootstrap interval is too narrow to show a difference by itself.
+# A bootstrap interval of fewer rows is too narrow to show a difference by itself.
 ROWS_NEEDED = 20
 SIGNIFICANT = 0.05
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa, share
 
-# With fewer ratings the intervals are too wide to act on: 27 of 30 is 90 %, with an interval from 74 % to 97 %.
+# The intervals of fewer ratings are too wide to act on: 27 of 30 is 90 %, with an interval from 74 % to 97 %.
 RATINGS_NEEDED = 30
 
 Verdict = Literal["agree", "disagree", "unsure"]

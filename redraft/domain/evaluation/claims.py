@@ -211,7 +211,7 @@ def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) ->
         return ""
     if not quote:
         return "No quote was given that supports it."
-    # Without the quote, because it is untrusted text and this message goes to the generator.
+    # The message omits the quote: it is untrusted text, and the generator reads the message.
     return f"Source {source} does not hold the quote." if source else "No source was named for the quote."
 
 

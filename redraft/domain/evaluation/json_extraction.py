@@ -132,7 +132,7 @@ def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: U
     statement = reader.state(read)
     if found.is_alone:
         return untrusted.holds_whole_reply(statement, found.source)
-    # An object in the middle of a sentence is spoken of, whoever wrote it.
+    # An object in the middle of a sentence is a quotation, not the reply.
     if span.has_lead and span.has_sequel:
         return True
     if (span.has_lead or span.has_sequel) and untrusted.states_all(statement):
@@ -248,5 +248,5 @@ def _no_verdict(text: str, *, is_invalid: bool, has_objects: bool, in_thought: b
 
 
 def _excerpt(text: str) -> str:
-    # Without the thinking, which is shown to nobody and goes into no prompt.
+    # The excerpt omits the thinking text: it is not shown to users and not used in prompts.
     return preview(fold(clean(answer_in(text).strip()[:400])), 100)

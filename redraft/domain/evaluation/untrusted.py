@@ -170,7 +170,7 @@ class Untrusted:
     def _holds_words(self, text: str, *, is_cut: bool) -> bool:
         words = tokens(text).split()
         if is_cut:
-            # The end of a quotation that was cut cannot be told from the text after it.
+            # The end of a truncated quotation cannot be distinguished from the text after it.
             return not words or self._holds(words[0], is_cut=True)
         *cut, last = _CUT.split(text)
         parts = [(tokens(part), True) for part in cut] + [(tokens(last), False)]

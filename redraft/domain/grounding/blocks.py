@@ -114,9 +114,9 @@ class _Reader:
 
     @cached_property
     def _closers(self) -> dict[str, list[int]]:
-        """For each fence character, the length of the longest closing fence at or after each line.
+        """The length of the longest closing fence at or after each line, for each fence character.
 
-        Without it, the search for the closing fences of many open ones would take quadratic time.
+        Without this table, the search for the closing fences of many open ones would take quadratic time.
         """
         longest: dict[str, list[int]] = {"`": [0], "~": [0]}
         for line in reversed(self.lines):

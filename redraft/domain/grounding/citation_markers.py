@@ -57,7 +57,7 @@ _CITING = re.compile(
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
-# In a bracket with other words, this may still be meant as a citation.
+# This may still be a citation if the bracket contains other words.
 _MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
@@ -206,7 +206,7 @@ def _citing(
     if not is_named and _is_other_numbers(citing["parts"], spans):
         return None
     more = _noted(citing["tail"], spans[-1][1], layout) if citing["tail"] else ()
-    # In `[1, n]` the letter is a variable, not a note.
+    # The letter in `[1, n]` is a variable, not a note.
     if not is_named and (more is None or len((citing["tail"] or "").strip(" ,")) == 1):
         return None
     is_plain = not (is_named or citing["tail"])

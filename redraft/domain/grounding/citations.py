@@ -32,8 +32,8 @@ IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "to
 class Citation:
     """One source cited at one position. A marker with several numbers makes several citations."""
 
-    source_index: int  # From 0
-    source_number: int  # From 1, as in the marker
+    source_index: int  # The first source has 0
+    source_number: int  # The first source has 1, as in the marker
     chunk_id: str | None
     document_id: str | None
     quoted_text: str  # The sentence of the marker, without markers; empty for an entry of a reference list

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from redraft.domain.statistics.estimates import Estimate, share
 
-# With fewer, the interval of a share is too wide to conclude anything from it.
+# The interval of a share of fewer observations is too wide for a conclusion.
 OBSERVATIONS_NEEDED = 30
 
 
@@ -28,12 +28,12 @@ class Chunk(Protocol):
 class ObservedSource:
     """One source of an accepted answer, without its content."""
 
-    source_number: int  # From 1, in the job's order
+    source_number: int  # The position in the job; the first source has 1
     chunk_id: str | None
     document_id: str | None
     title: str | None
-    relevance_score: float | None  # From the retriever
-    rank: int | None  # From 1, the highest score first; None without a score
+    relevance_score: float | None  # The score that the retriever gave
+    rank: int | None  # The source with the highest score has 1; None if there is no score
     cited: bool | None  # Whether the answer cites it; None if its citations are not read
 
 
@@ -87,7 +87,7 @@ class RankReport:
 
     observations: int  # The number of accepted answers behind the shares
     left_out: int  # The number of answers whose citations are not read
-    observations_needed: int  # With fewer observations the shares are too uncertain
+    observations_needed: int  # The shares of fewer observations are too uncertain
     mean_relevance_score: MeanScores
     ranks: tuple[RankShare, ...]
 

@@ -141,7 +141,7 @@ class _Reading:
         self.answer = answer
         self.cited = cited
         self.evidence = evidence
-        # With a reference list and no marker in the text, the whole answer cites the listed sources.
+        # If there is a reference list but no marker in the text, the whole answer cites the listed sources.
         self.whole = () if cited.markers else cited.listed
         self.listed_for_all = self.whole if style == "endnote" else ()
         blocks = cited.layout.blocks

@@ -119,7 +119,7 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
         return None
     if not goes_on:
         return found.end()
-    # In `It floats. [Source 1] says so.` the marker is the subject of the next sentence.
+    # The marker in `It floats. [Source 1] says so.` is the subject of the next sentence.
     return found.start("marks") if found["marks"][:1] in {" ", "\t"} and found["stop"][0] != "\u2026" else None
 
 
@@ -170,7 +170,7 @@ def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
     is_first = at - start <= _SIGNS_MAX and not any(map(str.isalnum, masked[start:at]))
     if token.isdecimal() and len(token) <= 2 and is_first:
         return False  # `**1. Bern**: …`
-    # In `50°C.` and `m².` the letters are units, not initials.
+    # The letters in `50°C.` and `m².` are units, not initials.
     is_whole = at == start or masked[at - 1].isspace() or masked[at - 1] in _BEFORE
     return not token or not is_whole or _token_ends(token, word)
 

@@ -1,7 +1,7 @@
-"""The loop as a pure function: from a job's rules and history, what comes next and why.
+"""The loop as pure functions: they compute the next action and its reason from a job's rules and history.
 
-It knows no database, no clock and no model. The operations ask `next_action` after each step and
-`feedback_for` before each generation; budgets and deadlines are theirs.
+They use no database, no clock and no model. The operations call `next_action` after each step and
+`feedback_for` before each generation, and enforce budgets and deadlines.
 """
 
 from collections.abc import Iterable, Sequence
@@ -150,9 +150,9 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
 
     Without one it is the last whole answer, or None if there is no whole answer.
 
-    On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. What rests on
-    other sources counts only if nothing else has a score. An earlier pass does not count, because a continuation may
-    have changed the threshold.
+    On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. An answer
+    from other sources counts only if no other answer has a score. An earlier pass does not count, because a
+    continuation may have changed the threshold.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = _scored(ordered)

@@ -29,7 +29,7 @@ from redraft.domain.structured.named_schemas import StructureName
 MAX_URL = 2000
 MAX_SOURCES = 200
 ITERATIONS_MAX = 10
-# For one iteration; a panel of 9 with 10 samples and 8 candidates would make 720.
+# Limit of one iteration; a panel of 9 with 10 samples and 8 candidates would make 720 calls.
 EVALUATOR_CALLS_MAX = 200
 
 
@@ -73,7 +73,7 @@ class Stop(StrictModel):
 
 
 class Limits(StrictModel):
-    """For the whole job, from its submission on."""
+    """Limits of the whole job, counted from its submission."""
 
     deadline_s: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
     max_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
@@ -106,7 +106,7 @@ SourceMetadata = Annotated[dict[MetadataKey, MetadataValue | int | float | bool 
 
 
 class Source(StrictModel):
-    """A document chunk that the answer may rest on."""
+    """A document chunk that can support the answer."""
 
     content: FilledText
     chunk_id: Annotated[Text, Field(max_length=512)] | None = None
@@ -159,9 +159,9 @@ class EvaluationOptions(StrictModel):
     )
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
-        description="Which answers are not evaluated by a model. never: none; when_checks_fail: those that fail a "
-        "required check; auto: those to small talk or a sum, without resp_format, rubric, answer_schema, sources and "
-        "reference.",
+        description="When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required "
+        "check; auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources "
+        "or reference.",
     )
 
 
@@ -193,7 +193,7 @@ class EvaluationFields(StrictModel):
     profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
     rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
     evaluation: EvaluationOptions = EvaluationOptions()
-    sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="What the answer may rest on.")
+    sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="Texts that can support the answer.")
     grounding: GroundingOptions | None = Field(
         default=None, description="How the answer rests on its sources; with sources the defaults apply."
     )

@@ -29,7 +29,7 @@ _CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s
 
 
 def read_rubric(text: str) -> list[Any] | None:
-    """Read criteria as plain values, which are validated with the request; None for an empty text.
+    """Read criteria as plain values; the request validates them. Return None for an empty text.
 
     Raises:
         ValueError: a line or the JSON cannot be read; the message names the place.

@@ -20,7 +20,7 @@ _SMALL_TALK = frozenset(
         *("привет", "спасибо", "здравствуйте", "مرحبا", "شكرا"),
     }
 )
-# With the signs of multiplication, division and subtraction that are not in ASCII
+# Includes the signs of multiplication, division and subtraction that are not in ASCII
 _SUM_SIGNS = r"\d\s.,()+\-*/^%\u00d7\u00f7\u2212"
 _SUM = re.compile(
     r"(?:(?:what is|what's|calculate|compute|was ist|berechne|combien font)\s++)?"

@@ -59,7 +59,7 @@ def say_stop_reason(reason: str, *, only_evaluates: bool = False) -> str:
 TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED})
 LIVE = frozenset(JobStatus) - TERMINAL
 
-# In this order: claimed by a worker; finished by a worker or the sweeper; canceled by a person; continued by a person.
+# A worker claims a job; a worker or the sweeper finishes it; a person cancels or continues it.
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.CANCELED, JobStatus.SUCCEEDED, JobStatus.FAILED}),
     JobStatus.RUNNING: frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),

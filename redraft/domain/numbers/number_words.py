@@ -7,7 +7,7 @@ answer. docs/decisions/0023-less-analysis-of-grounded-text.md has the reason.
 import re
 from collections.abc import Iterator, Sequence
 
-# From zero on, one language a line.
+# The words start at zero; each line has one language.
 _ONES = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
     null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn
@@ -15,7 +15,7 @@ _ONES = """
     cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince
     zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
 """  # noqa: E501
-# From twenty on, in tens.
+# The tens; they start at twenty.
 _TENS = """
     twenty thirty forty fifty sixty seventy eighty ninety
     zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig

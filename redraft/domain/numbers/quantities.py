@@ -12,7 +12,7 @@ from math import inf, prod
 from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
 from redraft.domain.numbers.numerals import find_numerals
 
-# From a digit up to white space. The text before the digit decides whether it is a number.
+# The text from a digit up to white space. The text before the digit decides whether it is a number.
 _FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20

@@ -8,7 +8,7 @@ from math import atanh, floor, fsum, sqrt, tanh
 from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
-# With fewer pairs the approximation of a correlation's interval is unreliable.
+# The approximation of a correlation's interval is unreliable for fewer pairs.
 RANKED_NEEDED = 10
 
 
@@ -71,7 +71,7 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
         return share(sum(part for part, _ in counted), values)
     value = sum(part for part, _ in counted) / values
     variance = fsum((part - value * whole) ** 2 for part, whole in counted) / values**2
-    # Without variation the correlation of repeats is unknown, so they count as fully correlated.
+    # The correlation of repeats is unknown if they do not vary, so they count as fully correlated.
     effective = value * (1 - value) / variance if variance else len(counted)
     return _wilson(value, min(float(values), max(1.0, effective)))
 

@@ -115,7 +115,7 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
 
 
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
-    # Raises for half a surrogate pair, which no schema makes storable.
+    # Raises UnicodeEncodeError for half a surrogate pair: it cannot be stored, even if the schema allows it.
     chars = len(json.dumps(value, ensure_ascii=False).encode())
     longest = max(_strings(value), key=len, default="")
     try:

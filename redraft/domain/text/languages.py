@@ -53,7 +53,7 @@ def is_the_same(code: str, guessed: str) -> bool:
 
 
 def prose_of(text: str) -> str:
-    """Return the text without code and URLs, which are in no language."""
+    """Return the text without code and URLs: they are in no natural language."""
     return _LEFT_OUT.sub(" ", text)
 
 

@@ -18,7 +18,7 @@ from redraft.domain.text.function_words import FUNCTION_WORDS
 STEM_CHARS = 6
 _WORD_CHARS_MAX = 100
 
-# In these scripts a word of UAX 29 is one character, so pairs of neighbours serve as words.
+# UAX 29 makes each character of these scripts a word, so pairs of neighbours serve as words.
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3040-\u309f]+")
 _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")

@@ -63,7 +63,7 @@ def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
 def _written_whole(file: Path) -> Generator[Path]:
     """Yield a temporary file in the same folder, and rename it to the target after it is written to the disk."""
     try:
-        # In the same folder, since a rename replaces a file at once only within one file system
+        # The folder must be the same: a rename is atomic only within one file system
         handle, name = tempfile.mkstemp(prefix=f".{file.name}-", suffix=".partial", dir=file.parent)
         os.close(handle)
     except OSError as error:
@@ -71,7 +71,7 @@ def _written_whole(file: Path) -> Generator[Path]:
     partial = Path(name)
     try:
         yield partial
-        # Without both syncs a power failure could leave an empty file, or the old name
+        # Both syncs are needed: a power failure could leave an empty file, or the old name
         _sync(partial)
         partial.replace(file)
         _sync(file.parent)

@@ -37,7 +37,7 @@ class Setting:
 
 def settings_in_effect(settings: Settings) -> list[Setting]:
     """Every setting, in the order of their documentation."""
-    # In the order of precedence, the strongest first
+    # The source with the highest precedence comes first
     environment, dotenv = EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
     sources = (("environment", environment), (".env", dotenv), ("redraft.toml", TomlConfigSettingsSource(Settings)))
     by_source = {origin: {name.lower().removeprefix("redraft_") for name in source()} for origin, source in sources}

@@ -21,7 +21,7 @@ NAME_CHARS_MAX = 200
 
 # The prefix lets secret scanners and the log filter recognise a key
 _PREFIX = "rd_"
-# At most one write a minute per key: the last use only shows whether a key is still needed
+# One write a minute per key is enough: the last use only shows whether a key is still needed
 _USE_NOTED_EVERY_S = 60.0
 
 

@@ -12,7 +12,7 @@ from redraft.operations.services import Services
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX, UnusableReply, Usage
 from redraft.providers.shared.transport import CALLS_LOOP
 
-# With these errors the model answered, so the key is valid
+# These errors mean that the model answered, so the key is valid
 _ANSWERED = frozenset({"output_truncated", "empty_output", "refused"})
 
 

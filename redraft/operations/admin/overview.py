@@ -103,7 +103,7 @@ class Overview:
 
 def view_overview(services: Services) -> Overview:
     checks = check_readiness(services)
-    # Without the schema the queries of the page would fail, and the page must still name the problem
+    # The queries of the page fail if the schema is missing, and the page must still name the problem
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})
     # The worst first
     problems = [_problem_of(services, check) for check in checks if not check.is_ready] + _model_problems(services)

@@ -165,7 +165,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     if not ends:
         return None
     now = datetime.now(UTC)
-    # With fewer ends the whole window counts, so that a slow run is not taken for a fast one
+    # The whole window counts if fewer items ended, so that a slow run is not taken for a fast one
     since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_LATELY_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 

@@ -71,7 +71,7 @@ def run_resource(connection: Connection, run: RunRecord) -> Run:
     stalled = run_items.first_stall(connection, run.id)
     totals = run_listing.totals(connection, [run.id]).get(run.id)
     whole_ms = latency_ms(run.created_at, run.finished_at)
-    # Without the time between an end and a resume
+    # The time between an end and a resume does not count
     active_ms = None if whole_ms is None else max(0, whole_ms - (run.idle_ms or 0))
     base = f"/v1/runs/{run.id}"
     parts = ("items", "results", "report", "compare", "events", "cancel", "resume")

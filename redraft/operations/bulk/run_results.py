@@ -179,9 +179,9 @@ def _cost_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tu
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
-    # The fields of the item's row; of a bad row those that could be read
+    # The fields of the item's row; if the row is invalid, the readable ones
     fields: Mapping[str, Any] = request or (item["row"]["fields"] if item["row"] else item["told"] or {})
-    # Of several candidates the returned one, as `redraft.domain.jobs.loop.best_of` chooses it
+    # The verdict of the returned candidate, as `redraft.domain.jobs.loop.best_of` chooses it
     verdicts = page.verdicts.get(item["number"], ())
     verdict = max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
     result: Mapping[str, Any] = item["result"] or {}

@@ -22,7 +22,7 @@ OUTPUT_BOUND = 8192
 
 _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
-# For natural languages no tokenizer makes more than one token of two bytes.
+# No tokenizer makes more than one token of two bytes of a natural language.
 BYTES_PER_TOKEN = 2
 
 Planner = Callable[[int | None], PlannedCall]
@@ -37,8 +37,8 @@ class Spent:
     """What a job has spent, with open and lost calls at their worst case.
 
     Attributes:
-        run_leaves: what is left of its run's budget, the calls of all its jobs that are open or of unknown outcome at
-            their worst case; None without one.
+        run_leaves: the remaining budget of the job's run; None if there is none. Calls that are open or of unknown
+            outcome count at their worst case.
     """
 
     tokens: int

@@ -75,7 +75,7 @@ class Outcome:
     Attributes:
         call_id: the call; None if an earlier holder of the step made it.
         row_update: the values that close its row in the ledger; None when the row is closed.
-        came_second: the ledger already held another reply for the slot, which is used instead.
+        came_second: the ledger already contains another reply for the slot; that reply is used.
         cut: the text of a reply that was cut off; the error says why.
         loose_schema: how the schema was sent and why, if the provider does not enforce it.
     """

@@ -37,7 +37,7 @@ class Observation(Resource):
 def export(
     services: Services, criteria: ObservationFilter, *, after: str | None = None, limit: int | None = None
 ) -> Iterator[list[Observation]]:
-    """At most `limit` matching observations after the one with the id `after`, oldest first, in pages.
+    """Yield pages of up to `limit` matching observations after the one with the id `after`, oldest first.
 
     No connection is held between two pages. Raises Invalid if there is no observation `after`.
     """

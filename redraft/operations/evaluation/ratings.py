@@ -98,7 +98,7 @@ def _choose(found: Sequence[RatedEvaluation], body: RateEvaluation) -> RatedEval
     if body.candidate is not None:
         return _by_candidate(found, body.candidate)
     own = [*(each for each in found if each.is_own), _unevaluated(found[0].candidate)]
-    # Of equal scores `max` takes the first candidate, as the loop does
+    # `max` returns the first candidate with the highest score, as the loop does
     return max(own, key=lambda each: -1.0 if each.score is None else each.score)
 
 

@@ -22,7 +22,7 @@ from redraft.operations.resource_base import NANO
 from redraft.operations.services import Services
 from redraft.providers.shared.protocol import Usage
 
-# The prompt templates and the reply schema, which are shorter than this
+# An upper bound for the prompt templates and the reply schema
 _TEMPLATE_TOKENS = 4000
 
 Calls = tuple[str, Usage, int]

@@ -115,7 +115,7 @@ def _words(more: int, *, waiting: int | None) -> str:
 def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
     """Store a continuation; None if the job was changed meanwhile. The caller notifies the workers after the commit."""
     job = ready.job
-    # By version too: of two continuations at once only one may be stored
+    # The version is compared too: only one of two concurrent continuations may be stored
     unmoved = transitions.is_status(*sources_of(JobStatus.QUEUED)) & transitions.is_version(job.version)
     first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
     if first_seq is None:

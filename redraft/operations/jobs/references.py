@@ -63,7 +63,7 @@ def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[st
     if not text:
         return [], "id"
     if _WHOLE_ID.fullmatch(text):
-        # By equality: not every database finds a beginning by the index
+        # Equality uses the index; not every database uses it for a prefix
         return query_parts.ids_where(connection, noun.table, noun.table.c.id == text), "id"
     beginning = text if text.startswith(noun.prefix) else noun.prefix + text
     begins_so = noun.table.c.id.startswith(beginning, autoescape=True)

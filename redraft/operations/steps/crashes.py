@@ -30,7 +30,7 @@ _BUSY_WAIT_S = 2.0
 
 
 class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
-    """A step raised an unforeseen exception, which is chained as the cause.
+    """A step raised an unexpected exception; the cause is chained.
 
     Attributes:
         message: the step.

@@ -39,7 +39,7 @@ _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 
 
-# By database what this process knows to be kept there: an evaluation need not ask again.
+# Rows that each database is known to contain, so that an evaluation need not query again.
 _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 

@@ -113,7 +113,7 @@ def _do(
     # Before the result is stored: waiting steps need not wait for this transaction
     if not reserved:
         session.release_all()
-    # From here on the calls are paid: a crash must not lead to another paid attempt
+    # The calls are paid now: a crash must not lead to another paid attempt
     with crashing_as(prepared.message, step.job.lease_token, is_paid=True):
         finished_at = _finish(step, result, reserved)
     if finished_at is None:

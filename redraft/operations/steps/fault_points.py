@@ -10,7 +10,7 @@ Watcher = Callable[["FaultPoint", str], None]
 
 
 class FaultPoint(StrEnum):
-    """In the order in which a job meets them."""
+    """The fault points, in the order in which a job reaches them."""
 
     SUBMITTED = "submitted"
     """The job is committed, no worker is notified yet."""

@@ -19,7 +19,7 @@ from redraft.storage.jobs import calls, transitions
 
 @dataclass(frozen=True, slots=True)
 class PreparedStep:
-    """A step with its planned calls, which are reserved unless they still need permits."""
+    """A step with its planned calls. The calls are reserved unless they still need permits."""
 
     step: StepContext
     planned: Sequence[PlannedCall]
@@ -65,7 +65,7 @@ class Deferred:
 
 
 def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
-    """A planned step, and whether its calls need permits; asks nobody."""
+    """Return the planned step, and whether its calls need permits. Uses no database and no broker."""
     prepared = PreparedStep(step, planned)
     return replace(prepared, needs_permits=any(step.services.limiter.must_acquire(model) for model in prepared.wanted))
 

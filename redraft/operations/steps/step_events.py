@@ -1,4 +1,4 @@
-"""What users are told of a verdict: the events of an evaluated iteration, and of another one to come."""
+"""The events for users about an evaluated iteration, and about the next iteration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _UNSEEN = "Something else that is required of the answer is missing."
 
 
 def evaluated(record: IterationRecord, verdict: EvaluationRecord, seconds: float) -> Event:
-    """What was found for one answer; `seconds`: what its judges took."""
+    """Return the event for one evaluated answer. The evaluation took `seconds`."""
     return event(
         "iteration.evaluated",
         f"Iteration {record.number} {_outcome_in_words(record, verdict)}.",

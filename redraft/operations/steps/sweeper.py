@@ -113,7 +113,7 @@ def _end_all(
                 job = jobs.get(connection, job_id)
                 has_ended = job is not None and end(services, connection, job)
         except Busy:
-            # The next round looks at it again
+            # The next round tries this job again
             continue
         except Unavailable:
             raise

@@ -1,4 +1,4 @@
-"""Answers that were cut off at their output limit: attempts that nobody judges, and what the next one is told."""
+"""Answers that were cut off at their output limit: unevaluated attempts, and the feedback for the next attempt."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

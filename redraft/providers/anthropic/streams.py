@@ -70,7 +70,7 @@ class AnthropicEvents:
             for key, value in part.items()
             if key not in {"usage", "content"} and (value is not None or key not in self._message)
         }
-        # Later counts are sums, and those that are not told stay.
+        # Later counts are totals. A count that an event does not report stays.
         self._usage |= {key: value for key, value in mapping(part.get("usage")).items() if value is not None}
 
     def _begin(self, number: int, block: dict[str, Any]) -> str:
@@ -106,7 +106,7 @@ class AnthropicEvents:
 
 
 def _input(text: str) -> Any:
-    """A tool's input; what is no JSON stays text."""
+    """Return the input of a tool: parsed JSON, or the text if it is not JSON."""
     try:
         return parse_json(text or "{}")
     except ValueError:

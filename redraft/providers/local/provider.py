@@ -21,10 +21,10 @@ from redraft.settings import Settings
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # A small model that repeats itself would otherwise fill its whole context.
 OUTPUT_TOKENS = 1024
-# With the server's own defaults the bundled model repeats itself or drifts off the task.
+# The server's own defaults make the bundled model repeat itself or leave the task.
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
-# With temperature 0 the same request brings the same answer, whatever was asked before: a prompt that is partly
-# in the server's cache rounds differently than one that is read whole, enough for another word.
+# At temperature 0 the same request gets the same answer. The cache is off, because a partly cached prompt is rounded
+# differently than an uncached one, which can change a word.
 _REPEATABLE = {"seed": 0, "cache_prompt": False}
 
 
@@ -132,7 +132,7 @@ def weights_path(own: Path | None) -> Path | None:
 
 
 def missing_part(own: Path | None) -> str | None:
-    """What is missing to run a local model and what to do about it, or None."""
+    """Return a message that names the missing part for local models and its remedy, or None."""
     if find_spec("xllamacpp") is None:
         return "Local models need xllamacpp: pip install 'redraft[local]'."
     path = weights_path(own)

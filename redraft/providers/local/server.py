@@ -1,8 +1,7 @@
 """The process that serves a local model: `python -m redraft.providers.local.server FOLDER MODEL CONTEXT`.
 
-It lives as long as anybody holds `users.lock` in its folder, and ends by itself when nobody does: a lock
-vanishes with its process, whatever ended that, so no server is ever left behind. It imports nothing of
-Redraft but its file names, to start fast.
+It runs while a process holds `users.lock` in its folder, and exits when no process does. The kernel releases the
+lock of an ended process, so no server is left behind. To start fast, it imports only the file names from Redraft.
 """
 
 import fcntl
@@ -87,7 +86,7 @@ def _lock_or_none(path: Path) -> IO[str] | None:
 
 
 def _is_free(lock: IO[str]) -> bool:
-    """Take a lock if nobody has it."""
+    """Take a lock if it is free."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -20,13 +20,13 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
-# With less time left than this, a call counts as timed out.
+# A call with less remaining time than this counts as timed out.
 _NO_TIME_S = 0.01
 # The status of an error that a 200 holds, if it names no other
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 _SOON_S = 120.0
-# Names of error classes of aiohttp and httpx2, which are imported with the first call only
+# Names of error classes of aiohttp and httpx2; only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
 _LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
 _NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")

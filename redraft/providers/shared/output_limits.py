@@ -23,7 +23,7 @@ T = TypeVar("T")
 _KEPT_MAX = 256
 # A shorter reply is useless. It is also the minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
 _REPLY_MIN = 64
-# Without a number from the server the limit is halved, down to this: four times from the evaluator's default
+# If the server names no number, the limit is halved, down to this: four times from the evaluator's default
 _HALVED_MIN = 256
 # Holds for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
 _BYTES_PER_TOKEN = 3

@@ -99,7 +99,7 @@ class Provider(Protocol):
             body: from `wire_body`; with `stream` true the reply is read as it comes.
             timeout_s: for the whole call, in seconds.
             on_delta: receives the answer's text in pieces, on the event loop, so it must not wait; the pieces
-                of a reply add up to its `text`. What it raises ends the call and comes through. After a
+                of a reply add up to its `text`. An exception that it raises ends the call and is passed on. After a
                 `ProviderError` the pieces sent so far are void.
             limit_origin: the chat's; an error for the output limit names its setting.
 

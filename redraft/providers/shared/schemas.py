@@ -57,7 +57,7 @@ class WireSchema:
 
 
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
-    """What is sent for a schema; None: only words in the prompt can express it. Pure."""
+    """Return the schema in the form that is sent, or None if only words in the prompt can express it. Pure."""
     rooted = _of_object(schema)
     if rooted is None:
         return None
@@ -80,10 +80,10 @@ def why_not_strict(schema: Mapping[str, Any]) -> str | None:
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in strict dialect. Pure; applying it twice changes nothing.
+    """Return the schema in strict dialect. Pure and idempotent.
 
-    Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged. What is taken away
-    only ever admits more; the description states the limits.
+    Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged. Keywords are removed
+    only if the schema then admits more; the description states the removed limits.
 
     Raises:
         NotStrict: the dialect would admit less.

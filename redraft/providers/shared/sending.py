@@ -80,7 +80,7 @@ async def _response(
 
     connect_s = min(endpoint.timeouts.connect_s, left.seconds)
     timeout = httpx2.Timeout(None, connect=connect_s, pool=connect_s)
-    # For this type the SDKs hand back the response as it is. Always streamed: its body is read here, within its time
+    # The SDKs return the raw response for this type. It is always streamed, so that the time limit covers the body
     response = await client.post(
         endpoint.path,
         cast_to=httpx2.Response,

@@ -97,7 +97,7 @@ def timeouts_of(settings: Settings) -> Timeouts:
 
 
 class TimeLeft:
-    """What is left of one call's time when it takes several requests."""
+    """The remaining time of a call that may take several requests."""
 
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s

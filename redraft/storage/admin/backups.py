@@ -49,7 +49,7 @@ def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progres
         on_progress(1 - left / max(1, total), (total - left) * size)
 
     copy.execute("PRAGMA synchronous=OFF")
-    # Without one transaction around it, each write of another process would restart the copy
+    # One transaction surrounds the copy: otherwise each write of another process would restart it
     source.execute("BEGIN")
     source.execute("SELECT count(*) FROM sqlite_master").fetchone()
     source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)

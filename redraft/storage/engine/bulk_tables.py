@@ -10,7 +10,7 @@ datasets = sa.Table(
     metadata,
     sa.Column("id", sa.String(40), primary_key=True),
     sa.Column("name", CleanText, nullable=False),
-    # NULL while it is being imported
+    # NULL while the dataset is being imported
     sa.Column("version", sa.String(64)),
     sa.Column("format", sa.String(10), nullable=False),
     sa.Column("rows", sa.Integer, nullable=False, default=0),
@@ -26,14 +26,14 @@ dataset_items = sa.Table(
     "dataset_items",
     metadata,
     sa.Column("dataset_id", sa.String(40), sa.ForeignKey("datasets.id", ondelete="CASCADE"), primary_key=True),
-    # From 0 on, in the file's order
+    # The position of the row in the file; the first is 0
     sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("custom_id", CleanText),
     sa.Column("line", sa.Integer, nullable=False),
-    # Fields and vars of the row; NULL for a bad row, which has errors instead
+    # Fields and vars of the row; NULL for an invalid row, whose errors are stored instead
     sa.Column("row", Json),
     sa.Column("errors", Json),
-    # Texts by which a person recognizes a bad row
+    # Texts that help a person to find an invalid row in the file
     sa.Column("told", Json),
     sa.Column("human_score", sa.Float),
     sa.Column("human_pass", sa.Boolean),
@@ -64,7 +64,7 @@ runs = sa.Table(
     sa.Column("idempotency_key", sa.String(255)),
     sa.Column("request_hash", sa.String(64), nullable=False),
     sa.Column("resumed_at", UtcTime),
-    # Total time between ends and resumes: the report subtracts it
+    # Total time between each end and the next resume; the report subtracts it from the duration
     sa.Column("idle_ms", sa.BigInteger),
     sa.Column("webhook", Json),
     sa.CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
@@ -79,13 +79,13 @@ run_items = sa.Table(
     "run_items",
     metadata,
     sa.Column("run_id", sa.String(40), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    # From 1 on: the rows in order, each with its repeats
+    # The position of the item in the run; the first is 1. The repeats of a row follow each other
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("repeat", sa.Integer, nullable=False),
     sa.Column("status", sa.String(12), nullable=False),
     sa.Column("job_id", sa.String(40), sa.ForeignKey("jobs.id", ondelete="SET NULL")),
-    # Why it is invalid
+    # Errors that make the item invalid
     sa.Column("errors", Json),
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled', 'invalid')", name="status"),
     sa.Index("ix_run_items_status", "run_id", "status", "number"),

@@ -87,7 +87,7 @@ def upgrade(
 
 
 def _own_connection(database: Database) -> Connection:
-    """A connection that nobody uses afterwards, because it keeps its settings."""
+    """Return a connection outside of the pool, because its settings must not affect later users."""
     return postgresql.make_plain_engine(database.url).connect()
 
 
@@ -99,7 +99,7 @@ def _lock_upgrades(connection: Connection, patience: Patience) -> None:
     give_up_at = time.monotonic() + patience.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        # Without parameters: for those psycopg uses the extended protocol, which keeps the snapshot of the statement
+        # No parameters: psycopg would use the extended protocol, and that keeps the snapshot of the statement
         if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
             return
         connection.rollback()
@@ -127,7 +127,7 @@ def _migrate_postgresql(database: Database, config: Config, revision: str, patie
 
 
 def _set_timeouts(connection: Connection, patience: Patience) -> None:
-    # Building an index takes long, and blocks nobody
+    # Building an index takes long, and blocks no other statement
     settings = {"lock_timeout": f"{patience.table_s * 1000:.0f}", "statement_timeout": "0"}
     if postgresql.is_pooled(connection.connection.dbapi_connection):
         connection.rollback()

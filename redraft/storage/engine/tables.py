@@ -1,4 +1,4 @@
-"""The tables of jobs. `migrations/` creates all tables; a test compares the two."""
+"""The tables of jobs. `migrations/` creates all tables; a test checks that both define the same schema."""
 
 import sqlalchemy as sa
 
@@ -39,7 +39,7 @@ jobs = sa.Table(
     sa.Column("warnings", Json, nullable=False),
     sa.Column("model", sa.String(220)),
     sa.Column("evaluator_model", sa.String(220), nullable=False),
-    # The job whose iterations a job of kind rescore_answers evaluates again
+    # For a job of kind rescore_answers: the job whose iterations it evaluates again
     sa.Column("rescored_job_id", sa.String(40)),
     # The bulk run of which this job is an item
     sa.Column("run_id", sa.String(40)),
@@ -58,7 +58,7 @@ jobs = sa.Table(
     sa.Column("lease_owner", sa.String(40)),
     sa.Column("lease_expires_at", UtcTime),
     sa.Column("lost_leases", sa.Integer, nullable=False, default=0),
-    # The loop
+    # The state of the loop
     sa.Column("iteration", sa.Integer, nullable=False, default=0),
     sa.Column("iteration_limit", sa.Integer, nullable=False),
     sa.Column("first_iteration", sa.Integer, nullable=False, default=1),
@@ -68,7 +68,7 @@ jobs = sa.Table(
     sa.Column("best_iteration", sa.Integer),
     sa.Column("result", Json),
     sa.Column("error", Json),
-    # What it cost so far
+    # Usage and cost so far
     sa.Column("calls", sa.Integer, nullable=False, default=0),
     sa.Column("input_tokens", sa.BigInteger, nullable=False, default=0),
     sa.Column("cached_input_tokens", sa.BigInteger, nullable=False, default=0),
@@ -83,7 +83,7 @@ jobs = sa.Table(
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
     partial_index("ix_jobs_live", "available_at", where=_LIVE),
-    # A covering index: usage and outcomes are summed up without reading the table
+    # A covering index: sums of usage and outcomes need no read of the table
     partial_index(
         "ix_jobs_ended",
         *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
@@ -158,7 +158,7 @@ evaluations = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.CheckConstraint("(status = 'ok') = (score IS NOT NULL)", name="scored_when_ok"),
     sa.Index("ix_evaluations_job", "job_id"),
-    # For the cascade from iterations: the unique index below is partial
+    # The cascade from iterations needs it, because the unique index below is partial
     sa.Index("ix_evaluations_iteration", "iteration_id"),
     partial_index("uq_evaluations_loop", "iteration_id", where="role = 'loop'", unique=True),
 )
@@ -218,7 +218,7 @@ calls = sa.Table(
     sa.Column("model", sa.String(220), nullable=False),
     sa.Column("status", sa.String(10), nullable=False),
     sa.Column("cached", sa.Boolean, nullable=False, default=False),
-    # Set in jobs with `cache: use`: the key by which an identical call finds this one
+    # Set in jobs with `cache: use`; an identical call finds this row by the key
     sa.Column("cache_key", sa.String(64)),
     sa.Column("request", Json, nullable=False),
     sa.Column("response", Json),
@@ -257,19 +257,19 @@ webhook_deliveries = sa.Table(
     "webhook_deliveries",
     metadata,
     sa.Column("id", sa.String(40), primary_key=True),
-    # Exactly one of the two is set
+    # Exactly one of `job_id` and `run_id` is set
     sa.Column("job_id", sa.String(40), sa.ForeignKey("jobs.id", ondelete="CASCADE")),
     sa.Column("run_id", sa.String(40), sa.ForeignKey("runs.id", ondelete="CASCADE")),
-    # The number of the job's event, or the version of the run at that time
+    # The number of the job's event, or the version of the run when the delivery was stored
     sa.Column("seq", sa.Integer, nullable=False),
-    # The body for a run, which has no rows in `events`
+    # Only for a run: its body is stored here, because runs have no rows in `events`
     sa.Column("event", Json),
     sa.Column("type", sa.String(40), nullable=False),
     sa.Column("url", CleanText, nullable=False),
     sa.Column("receiver", CleanText, nullable=False),
     sa.Column("status", sa.String(10), nullable=False, default="pending"),
     sa.Column("attempts", sa.Integer, nullable=False, default=0),
-    # Attempts before the last redelivery: the backoff starts again with it
+    # Attempts before the last redelivery. The backoff does not count them
     sa.Column("attempts_before", sa.Integer, nullable=False, default=0),
     sa.Column("next_at", UtcTime, default=DbNow()),
     sa.Column("lease_expires_at", UtcTime),

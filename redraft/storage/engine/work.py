@@ -36,7 +36,7 @@ class Database:
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
         # Threads of one process queue here in order; the busy wait of SQLite polls, and some threads would starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
-        # Set after a commit with `notify_after_commit`: a thread of this process then looks at once
+        # Set after a commit with `notify_after_commit`, so that a thread of this process reads the news at once
         self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
 
     def _sqlite_engine(self, pool_size: int) -> Engine:

@@ -162,7 +162,7 @@ def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) ->
 
 
 def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
-    """The change that `close` makes. `number` tells the parameters of several changes in one statement apart."""
+    """Return the change that `close` makes. `number` separates the parameters of several changes in one statement."""
     name = f"c{number}_"
     given = {f"{name}{column}": values.get(column) for column in _CLOSE_COLUMNS} | {
         f"{name}cached": values.get("cached", False),

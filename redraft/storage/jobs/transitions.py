@@ -149,7 +149,7 @@ def advance_with(
     if found is None:
         return None
     last, *closed = found
-    # Whoever writes an event takes the token too, so a holder with the current token knows the last number
+    # Each writer of an event also takes the token, so the holder of the current token knows the last number
     if last != job.event_seq + advance.new_events:
         raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
     return closed

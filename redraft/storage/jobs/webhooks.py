@@ -1,4 +1,4 @@
-"""The outbox of webhook deliveries, which is written together with the events."""
+"""The outbox of webhook deliveries. It is written together with the events."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

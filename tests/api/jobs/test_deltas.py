@@ -286,5 +286,5 @@ def lose(services: Services, job_id: str, delta: Delta) -> None:
 def test_a_broker_that_failed_is_left_alone_for_a_while(make_services):
     queue = make_services(broker_url="redis://127.0.0.1:1/0").queue
     queue.publish_delta("job_x", piece(0, "lost"))
-    wait_until(queue._rests, what="a rest")
+    wait_until(queue._is_paused, what="a pause")
     queue.publish_delta("job_x", piece(4, "lost too"))
