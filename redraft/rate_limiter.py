@@ -117,7 +117,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """What the next script reports: calls whose slots are free, and calls that were made without a permit."""
+    """The data that the next script reports: calls whose slots are free, and calls that were made without a permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()

@@ -303,7 +303,7 @@ class Settings(BaseSettings):
 
 
 def _password_of(url: str) -> str:
-    """The password of a URL as it is spelled there; empty without one."""
+    """Return the password of a URL in its encoded form, or an empty text."""
     before_host = url.partition("://")[2].rpartition("@")[0]
     return before_host.partition(":")[2]
 

@@ -81,7 +81,7 @@ def _start() -> bool:
     """Start the timers; a worker that cannot start logs the reason in one line and ends."""
     try:
         start()
-    except Exception as error:  # noqa: BLE001 - whatever it is, half a worker would hold jobs for ever
+    except Exception as error:  # noqa: BLE001 - after any exception a partly started worker would hold jobs for ever
         words = redact(str(error)).strip().partition("\n")[0]
         log.critical("worker_cannot_start", error=f"{type(error).__name__}: {words}", advice="Run `redraft doctor`.")
         return False

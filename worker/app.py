@@ -1,4 +1,4 @@
-"""The Celery app: its settings, its services, and what a worker process runs beside its tasks."""
+"""The Celery app: its settings, its services, and the threads of a worker process beside its tasks."""
 
 from concurrent.futures import Future
 

@@ -90,7 +90,7 @@ class Schedule:
                 self.end_now(0)
 
     def end_now(self, code: int) -> None:
-        """Release the leases and end the process, whatever its threads do."""
+        """Release the leases and end the process, even if its threads still run."""
         self.stop()
         os._exit(code)
 

@@ -58,7 +58,7 @@ class ProblemFieldError(BaseModel):
     """One validation error."""
 
     pointer: str = Field(
-        description="JSON Pointer into the body; `query/NAME`, `header/NAME` or `path/NAME` for the rest."
+        description="JSON Pointer into the body; `query/NAME`, `header/NAME` or `path/NAME` for other places."
     )
     detail: str
     code: str

@@ -53,7 +53,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The rest of a policy for one caller."""
+    """The remaining requests of a policy for one caller."""
 
     policy: Policy
     is_allowed: bool

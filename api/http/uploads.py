@@ -31,7 +31,7 @@ MEDIA_TYPES: dict[str, Format | None] = {
 
 
 def format_of(request: Request) -> Format | None:
-    """Return the format of the Content-Type; raises HttpProblem (415) for what is no dataset, or compressed."""
+    """Return the format of the Content-Type; raises HttpProblem (415) if it is unknown, or the body is compressed."""
     refuse_packed(request)
     media_type = media_type_of(request).lower()
     if media_type not in MEDIA_TYPES:

@@ -95,7 +95,7 @@ def _size(delta: Delta) -> int:
 
 
 class Notifications:
-    """Subscribes to the channels of the jobs that somebody waits for."""
+    """Subscribes to the channels of the jobs that have waiters."""
 
     def __init__(self, url: str, pace: Pace) -> None:
         self.pace = pace

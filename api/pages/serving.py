@@ -26,7 +26,7 @@ _DOCS_POLICY = (
 class _Files(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        # The URL has the hash of the content (`asset`), so what is there never changes
+        # The URL contains the hash of the content (`asset`), so its content never changes
         if scope["query_string"].startswith(b"v="):
             response.headers["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
         return response

@@ -25,7 +25,7 @@ is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
 # Wide enough that rich cuts no cell that a program reads
 _PIPED_WIDTH = 400
-# What `box.SIMPLE_HEAD` puts between two columns
+# The separator of `box.SIMPLE_HEAD` between two columns
 _PADDING = 3
 _LAST_COLUMN_WIDTH = 24
 
@@ -64,7 +64,7 @@ def stderr() -> Console:
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """Fold white space, cut with an ellipsis, and escape what could act on the terminal."""
+    """Fold white space, cut with an ellipsis, and escape control characters of the terminal."""
     return screens.one_line(text, limit)
 
 

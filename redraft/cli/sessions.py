@@ -67,7 +67,7 @@ def opened_for(noun: Literal["job", "run", "dataset"], text: str) -> Generator[t
 
 @contextmanager
 def connected(settings: "Settings | None" = None) -> Generator["Services"]:
-    """The services, whatever the schema is. Raises Unavailable or Invalid if settings or data folder are wrong."""
+    """The services; the schema is not checked. Raises Unavailable or Invalid if settings or data folder are wrong."""
     from redraft.logs import configure_logs
     from redraft.runtime import build_runtime
 

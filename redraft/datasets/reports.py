@@ -42,7 +42,7 @@ class UnusedColumn:
 
 @dataclass(slots=True)
 class Report:
-    """A dataset as a run would read it.
+    """The findings about a dataset, read in the same way as by a run.
 
     Attributes:
         kinds: the number of jobs of each kind.

@@ -190,7 +190,7 @@ def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> Bad
 
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
-    """The texts of a bad row; its other values may be the reason why it is bad."""
+    """Return the texts of an invalid row. Its other values may be the reason for the errors."""
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")
     if isinstance(labels, dict):

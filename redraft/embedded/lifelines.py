@@ -1,4 +1,4 @@
-"""Lets a child of a stack notice the end of its parent, whatever ended it: the standard input of the child ends.
+"""Lets a child of a stack notice any end of its parent: the standard input of the child is closed.
 
 Only the parent has the other end of that pipe, so the kernel closes it with the parent.
 """

@@ -1,4 +1,4 @@
-"""What operations work with; `redraft.runtime` puts it together."""
+"""The services that operations use; `redraft.runtime` builds them."""
 
 from dataclasses import dataclass
 

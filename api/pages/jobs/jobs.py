@@ -56,7 +56,7 @@ def show_jobs(request: Request, services: ServicesOf) -> Response:
 def _find_lines(request: Request, services: Services) -> tuple[JobLines, JobFilter]:
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
-    # An open page reloads the jobs that it shows: new ones must not move a row that somebody is about to click
+    # An open page reloads the jobs that it shows: new ones must not move a row that a user is about to click
     if shown:
         return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria

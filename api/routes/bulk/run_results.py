@@ -67,11 +67,13 @@ class RunItem(BaseModel):
     seconds: float | None
     human_score: float | None
     human_pass: bool | None
-    evaluation_reasoning: str | None = Field(description="Of the final answer, as the next field.")
-    improvement_suggestions: list[str] | None
+    evaluation_reasoning: str | None = Field(description="Reasoning of the evaluation of the final answer.")
+    improvement_suggestions: list[str] | None = Field(description="Suggestions of that evaluation.")
     error_code: str | None
     error: str | None
-    instruct: str | None = Field(description="From the row if there is no job, as the next two.")
+    instruct: str | None = Field(
+        description="The job's task, or the row's if there is no job; likewise the next two fields."
+    )
     reference: str | None
     metadata: dict[str, str]
     job_id: str | None

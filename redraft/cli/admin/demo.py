@@ -107,7 +107,7 @@ def demo(
 
 
 def _settings(folder: str | Path) -> "Settings":
-    """The user's settings of models; all other parts run on this machine, whatever is set."""
+    """The user's settings of models; all other parts run on this machine, regardless of the settings."""
     here: dict[str, Any] = {
         "data_dir": Path(folder),
         "broker_url": "",

@@ -27,7 +27,7 @@ DefaultsFile = Annotated[
     typer.Option(
         "--defaults",
         metavar="FILE|JSON",
-        help="Values for fields that a row lacks: a JSON file, or the JSON itself. Options override it.",
+        help="Values for fields that a row does not set: a JSON file, or the JSON itself. Options override it.",
     ),
 ]
 Overrides = Annotated[

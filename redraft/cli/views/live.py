@@ -89,7 +89,7 @@ class Writing:
 # Events that are shown by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
 _UNGROUNDED = "  not accepted: it does not rest on its sources"
-# What happens between an event and the next one
+# The current activity after each event
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",
     "job.continued": "waiting for a worker",

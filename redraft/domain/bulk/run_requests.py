@@ -45,9 +45,9 @@ class ResumeRun(StrictModel):
     """Which items to run again."""
 
     retry: Literal["open", "errors"] = Field(
-        default="open", description="open: those that were not started or were canceled. errors: failed ones, too."
+        default="open", description="open: items that were not started or were canceled. errors: failed items as well."
     )
     max_cost_usd: Budget | None = Field(
         default=None,
-        description="A larger budget for the whole run, which continues what the old one stopped. null: unchanged.",
+        description="A larger budget for the whole run; items that the old one stopped continue. null: unchanged.",
     )

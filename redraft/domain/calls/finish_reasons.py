@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Finish(StrEnum):
-    """What a finish reason says about a reply. Only `complete` promises a whole text."""
+    """The meaning of a finish reason for a reply. Only `complete` promises a whole text."""
 
     COMPLETE = "complete"
     CUT = "cut"

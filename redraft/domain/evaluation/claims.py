@@ -1,4 +1,4 @@
-"""Claim checks: what an evaluator says of each claim of an answer, and what of it holds.
+"""Claim checks: the labels of an evaluator for each claim of an answer, and the verification of its quotes.
 
 A claim is supported only if the evaluator says so and its source contains the quote word for word (docs/grounding.md).
 """

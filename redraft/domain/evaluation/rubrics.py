@@ -63,7 +63,7 @@ class Criterion(StrictModel):
         description="Negative: the criterion is a fault and lowers the score.",
     )
     required: bool = Field(
-        default=False, description="No answer is accepted unless it meets the criterion, whatever the score."
+        default=False, description="An answer is accepted only if it meets the criterion, regardless of its score."
     )
     hidden: bool = Field(default=False, description="Never shown to the generator.")
     anchors: dict[Level, FilledText] | None = Field(
@@ -127,7 +127,7 @@ class CriterionResult:
     Attributes:
         score: its value in 0..1; None if it was not evaluated.
         passed: whether it is met, or for a fault whether it is absent; None if it was not evaluated.
-        evidence: the part of the answer that the result rests on.
+        evidence: the part of the answer that supports the result.
         gap: the change to make, if there is one.
     """
 

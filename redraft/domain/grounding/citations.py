@@ -71,7 +71,7 @@ class Cited:
 
 
 def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inline") -> Cited:
-    """Read the citations of an answer. Never raises, whatever the answer is."""
+    """Read the citations of an answer. Never raises."""
     layout = read_layout(answer, Known(sources))
     labels = {entry.label: entry.number for entry in layout.entries}
     is_named = any(entry.is_named and 1 <= entry.number <= len(sources) for entry in layout.entries)

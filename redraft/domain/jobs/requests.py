@@ -88,7 +88,7 @@ class Sampling(StrictModel):
         ge=0,
         le=2,
         allow_inf_nan=False,
-        description="Of the generator; null: not sent. If the model refuses it, the call is repeated without it.",
+        description="Temperature of the generator; null: not sent. If the model refuses it, the call is repeated without it.",
     )
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
@@ -131,7 +131,7 @@ def _known_structure(value: Any) -> Any:
 
 
 class GroundingOptions(StrictModel):
-    """How an answer must rest on its sources. Without sources the answer has to say so and ask for them."""
+    """How an answer must use its sources. If there are no sources, the answer has to say so and ask for them."""
 
     mode: Literal["simple", "grounded", "analytical", "conversational"] = "simple"
     output_format: Literal["plain", "markdown", "json", "bullets"] = Field(
@@ -140,7 +140,7 @@ class GroundingOptions(StrictModel):
     include_citations: bool = True
     citation_style: Literal["inline", "footnote", "endnote"] = "inline"
     require_grounding: bool = Field(
-        default=True, description="Accept no answer that cites what is not there or states what no source says."
+        default=True, description="Reject answers that cite a missing source or state something that no source says."
     )
     template: Literal["grounded_qa", "analytical_synthesis", "comparison", "summarization"] | None = None
     annotate_unverified: bool = Field(default=False, description="List unverified statements beneath the final answer.")
@@ -195,7 +195,7 @@ class EvaluationFields(StrictModel):
     evaluation: EvaluationOptions = EvaluationOptions()
     sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="Texts that can support the answer.")
     grounding: GroundingOptions | None = Field(
-        default=None, description="How the answer rests on its sources; with sources the defaults apply."
+        default=None, description="How the answer uses its sources; if there are sources, the defaults apply."
     )
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
@@ -235,7 +235,7 @@ class GenerateAnswer(EvaluationFields):
 
     model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE, _ONE_SCHEMA))
 
-    iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Generate + evaluate rounds at most.")
+    iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Maximum number of iterations.")
     model: Models | None = Field(
         default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
@@ -295,14 +295,17 @@ class ContinueJob(StrictModel):
     """More iterations for a job that has ended. Fields that are null keep their earlier value."""
 
     iter_max: int | None = Field(
-        default=None, ge=1, le=ITERATIONS_MAX, description="Further rounds at most; null: as at first."
+        default=None,
+        ge=1,
+        le=ITERATIONS_MAX,
+        description="Maximum number of further iterations; null: the iter_max of the job.",
     )
     score_threshold: Fraction | None = None
     model: Models | None = None
     evaluator_model: ModelName | None = None
     guidance: FilledText | None = Field(default=None, description="A person's own feedback for the next prompt.")
     sources: list[Source] | None = Field(
-        default=None, max_length=MAX_SOURCES, description="Instead of those before; null: as they were."
+        default=None, max_length=MAX_SOURCES, description="Replace the earlier sources; null: unchanged."
     )
     limits: Limits | None = None
 

@@ -31,6 +31,6 @@ def reveal_in_json(text: str) -> str:
 
 
 def _in_json(match: re.Match[str]) -> str:
-    # Not json.dumps, which leaves U+007F as it is.
+    # json.dumps does not fit here: it leaves U+007F unchanged.
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -34,7 +34,7 @@ class SampleRow(JobFields):
     line: int = Field(description="The line of the file where the row begins.")
     custom_id: str
     kind: JobKind
-    answer: str = Field(description="Of a row whose answer is evaluated.")
+    answer: str = Field(description="The answer to evaluate, if the row has one.")
 
 
 class DatasetCheck(Resource):

@@ -20,7 +20,7 @@ from redraft.storage.bulk import runs as stored_runs
 
 Number = TypeVar("Number", int, float)
 
-# All items of a run usually have the same models and limits, so the first ones tell them
+# All items of a run usually have the same models and limits, so the first ones are enough
 _LOOKED_AT = 200
 
 
@@ -32,7 +32,7 @@ def run_tables(services: Services, run_id: str) -> RunTables:
 
 
 def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:
-    """Compare a run with a baseline; raises what `compare_by_row` raises."""
+    """Compare a run with a baseline; raises the errors of `compare_by_row`."""
     return compare_by_row(services, baseline_id, run_id)[0]
 
 

@@ -26,7 +26,7 @@ class RunCounts(Resource):
     failed: int
     canceled: int
     invalid: int
-    accepted: int = Field(description="Of the succeeded ones.")
+    accepted: int = Field(description="Succeeded items whose answer was accepted.")
 
 
 class RunError(Resource):

@@ -131,12 +131,12 @@ def _by_item(rows: Sequence[Mapping[Any, Any]]) -> dict[int, list[Mapping[Any, A
 def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
     written = page.iterations.get(item["number"], ())
     best = next((row for row in written if row["number"] == item["best_iteration"]), None)
-    # A bad row is represented by its first error
+    # An invalid row is represented by its first error
     error: Mapping[str, Any] = item["errors"][0] if item["errors"] else item["error"] or {}
     has_verdict = item["status"] == "succeeded" and item["stop_reason"] not in {None, "evaluation_skipped"}
     started, finished = item["started_at"], item["finished_at"]
     return ItemOutcome(
-        # A bad row may have no id: its line names it
+        # An invalid row may have no id, so its line number identifies it
         custom_id=item["custom_id"] or f"line {item['line']}",
         repeat=item["repeat"],
         status=item["status"],

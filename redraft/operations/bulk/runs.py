@@ -146,7 +146,7 @@ def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> B
 
 
 def get_run(services: Services, run_id: str) -> Run:
-    """One run as it is now. Raises NotFound if there is no such run."""
+    """The current state of a run. Raises NotFound if there is no such run."""
     with services.database.read() as connection:
         return run_resource(connection, find(connection, run_id))
 

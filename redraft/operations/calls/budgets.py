@@ -1,4 +1,4 @@
-"""Budgets of jobs and runs: the worst case of each call must fit into what is left."""
+"""Budgets of jobs and runs: the worst case of each call must fit into the remaining budget."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a job has spent, with open and lost calls at their worst case.
+    """The spending of a job, with open and lost calls at their worst case.
 
     Attributes:
         run_leaves: the remaining budget of the job's run; None if there is none. Calls that are open or of unknown
@@ -47,7 +47,7 @@ class Spent:
 
 
 def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
-    """Read from the ledger what a job has spent; None for a job without a budget."""
+    """Read the spending of a job from the ledger; None if the job has no budget."""
     leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
     if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
         return None
@@ -65,7 +65,7 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
 
 
 def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
-    """What a run has spent, in billionths of a USD, calls of unknown outcome at their worst case."""
+    """The spending of a run in billionths of a USD. Calls of unknown outcome count at their worst case."""
     untold = [row for row in calls.untold_in_run(connection, run_id) if _may_have_cost(row)]
     return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
 

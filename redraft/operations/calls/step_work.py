@@ -1,4 +1,4 @@
-"""What a step yields while it works: the model calls that it needs.
+"""The model calls that a step yields while it works.
 
 A step makes no model call itself. It is a generator: it yields a call, and is resumed with its reply, or with the
 provider's error raised at the `yield`. Between two calls it may use the database and the CPU. So a step holds no thread
@@ -35,7 +35,7 @@ class ModelCall:
     seconds: float = 0.0
 
     async def send(self) -> ChatReply:
-        """Make the call. Raises ProviderError: what the provider answered is no usable reply."""
+        """Make the call. Raises ProviderError if the provider gave no usable reply."""
         started_at = time.monotonic()
         try:
             return await self.provider.send(

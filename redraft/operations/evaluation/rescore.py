@@ -42,7 +42,7 @@ def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Id
 
 
 def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
-    """The request of the new job; with `drops_rubric` it evaluates by `eval_crit`. Raises what `rescore` raises."""
+    """The request of the new job; with `drops_rubric` it evaluates by `eval_crit`. Raises the errors of `rescore`."""
     with services.database.read() as connection:
         job = record_of(connection, job_id)
         _ensure_can_rescore(job)

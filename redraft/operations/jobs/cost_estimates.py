@@ -64,7 +64,7 @@ class Preview:
 
 
 def preview(services: Services, request: AnyRequest) -> Preview:
-    """Check a request and estimate its worst case; raises what `submit.normalise` raises."""
+    """Check a request and estimate its worst case; raises the errors of `submit.normalise`."""
     normal = normalise(services, request)
     return Preview(
         dump(normal), warnings_of(services, normal), calls_max(services, normal), _cost_of_normal(services, normal)

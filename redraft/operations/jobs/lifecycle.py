@@ -85,7 +85,7 @@ def plan_continuation(
     values = _continuation(services, job, request, change)
     is_waiting = _waits_for_verdict(services, job, request)
     if is_waiting:
-        # A person who gives guidance wants another answer, whatever the verdict on the last one is
+        # A person who gives guidance wants another answer, even if the last one was accepted
         first = job.iteration + 1 if change.guidance else job.iteration
         values |= {"step": Step.EVALUATE.value, "first_iteration": first}
     if keeps_limit:

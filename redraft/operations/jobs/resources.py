@@ -38,9 +38,9 @@ class JobResult(Resource):
     unsupported_claims: list[str]
     confidence: float | None
     cited_text: str | None = Field(description="The prose of a structured answer; all positions refer to it.")
-    input_tokens: int = Field(description="Of the whole job, like the next two fields.")
-    output_tokens: int
-    latency_ms: int | None
+    input_tokens: int = Field(description="Input tokens of the whole job.")
+    output_tokens: int = Field(description="Output tokens of the whole job.")
+    latency_ms: int | None = Field(description="Latency of the whole job.")
 
 
 class EventData(Resource):

@@ -1,6 +1,6 @@
 """Submits a job: normalises the request, stores the job, and notifies the workers after the commit.
 
-What a request can cost is estimated in `cost_estimates.py`.
+`cost_estimates.py` estimates the cost of a request.
 """
 
 import hashlib
@@ -194,7 +194,7 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
 
 
 def prepare(services: Services, request: AnyRequest) -> Ready:
-    """Prepare a job outside of a unit of work; raises what `normalise` raises."""
+    """Prepare a job outside of a unit of work; raises the errors of `normalise`."""
     normal = normalise(services, request)
     # The request as it was sent: a normalised one changes with the settings, and a replay would be refused
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()

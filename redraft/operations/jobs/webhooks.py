@@ -67,7 +67,7 @@ def latest_deliveries(
 
 
 def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDelivery:
-    """Send a delivery again, whatever its status is, and restart its retry schedule.
+    """Send a delivery again, in any status, and restart its retry schedule.
 
     Raises NotFound if there is no such delivery of this job or run.
     """

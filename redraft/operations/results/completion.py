@@ -1,4 +1,4 @@
-"""Stores what depends on the end of a job, in the unit of work that ends it."""
+"""Stores the results of the end of a job, in the unit of work that ends it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Checks by code how an answer uses its sources, and what the job's result says of them."""
+"""Checks by code how an answer uses its sources, and adds the findings to the job's result."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -104,7 +104,7 @@ def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
 
 
 def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
-    """A claim check as it is stored and shown."""
+    """Return a claim check in its stored and public form."""
     return check and {
         "grounded": check.grounded,
         "claims": [asdict(claim) for claim in check.claims],

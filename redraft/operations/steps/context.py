@@ -1,4 +1,4 @@
-"""What all steps share: the context of a claimed step, its calls, and the results it can end with."""
+"""Shared by all steps: the context of a claimed step, its calls, and its possible results."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,13 +64,13 @@ class StepContext:
     deadline: float
     """On the monotonic clock of this process."""
     spent: Spent | None = None
-    """What the job has spent; None without a budget."""
+    """The spending of the job; None if it has no budget."""
     width: int | None = None
-    """How many calls it may make at once; None without a limit."""
+    """The maximum number of concurrent calls; None if there is no limit."""
     found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
     """Results of code that are computed once per step."""
     sent: set[str] = field(default_factory=set[str], compare=False)
-    """The ids of calls that were sent. The rest were only reserved, and cost nothing."""
+    """The ids of calls that were sent. The other calls were only reserved, and cost nothing."""
     turn: Lock = field(default_factory=Lock, compare=False)
     """Held while a retry is planned. Retries of several candidates would otherwise overspend the budget together."""
 
@@ -123,10 +123,10 @@ class StepResult:
 def retry(
     step: StepContext, after: Outcome, planner: Callable[[StepContext], PlannedCall]
 ) -> tuple[Outcome, PlannedCall] | None:
-    """Plan and reserve a retry within what is left of the budget; None if the lease was lost.
+    """Plan and reserve a retry within the remaining budget; None if the lease was lost.
 
     Raises:
-        BudgetExhausted: the retry could cost more than is left.
+        BudgetExhausted: the retry could exceed the remaining budget.
         ProviderError: the retry cannot be planned.
     """
     with step.turn:
@@ -295,7 +295,7 @@ def message_after(step: StepContext, result: StepResult) -> StepMessage | None:
 
 
 def follow(step: StepContext, result: StepResult) -> StepContext:
-    """The context of the next step for the same holder, equal to what a claim would load."""
+    """The context of the next step for the same holder; a claim would load an equal one."""
     plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
     # The start of another iteration is an event too
@@ -349,7 +349,7 @@ def give_up(
     write: Callable[[Connection], None] = _write_nothing,
     **columns: Any,
 ) -> StepResult:
-    """End the job after a permanent failure, with the best answer so far and with what this step has produced."""
+    """End the job after a permanent failure, with the best answer so far and the results of this step."""
     late = error.retryable and step.remaining_s() <= 0
     detail = error.message + _beyond_deadline(error, step.remaining_s())
     reason = StopReason.DEADLINE_EXCEEDED if late else StopReason.ERROR

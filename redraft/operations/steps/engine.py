@@ -69,7 +69,7 @@ class Engine:
             job.abort()
 
     def is_responding(self) -> bool:
-        """Whether the event loop runs: it answered what this asked it at most a minute ago. Called again and again."""
+        """Whether the event loop answers probes within a minute. A call may send a probe, so call it regularly."""
         if self._answered_at >= self._asked_at:
             self._asked_at = time.monotonic()
             CALLS_LOOP.call_soon(self._answer)
@@ -79,7 +79,7 @@ class Engine:
         self._answered_at = time.monotonic()
 
     def close(self) -> None:
-        """Take no more work; what runs is not waited for."""
+        """Accept no more work. Does not wait for running work."""
         for threads in (self._quick, self._slow):
             threads.shutdown(wait=False, cancel_futures=True)
 

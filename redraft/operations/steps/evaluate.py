@@ -41,7 +41,7 @@ def _current(step: StepContext) -> list[IterationRecord]:
 
 
 def prepare(step: StepContext) -> None:
-    """Compute what planning needs and what takes long, outside of a unit of work; the results are cached."""
+    """Compute inputs of planning and slow results, outside of a unit of work. The results are cached."""
     for question in _questions(step, evaluate_by_code(step, _current(step))):
         prompt_of(step, question)
 

@@ -154,7 +154,7 @@ def profile_of(step: StepContext) -> Profile:
 
 
 def keep_version(step: StepContext, connection: Connection) -> None:
-    """Keep what this version says, in the unit of work of an evaluation by it."""
+    """Store the content of this profile version, in the unit of work of an evaluation by it."""
     profile = profile_of(step)
     known, key = _kept.setdefault(step.services.database, set()), (profile.name, profile.version)
     if key in known:

@@ -252,7 +252,7 @@ def _load(
     recorded: Mapping[SlotKey, Mapping[str, Any]] = {}
     if is_again:
         iteration = None if job.step == Step.AUDIT else step_iteration(job)
-        # A continuation may have changed what a permanent failure was due to
+        # A continuation may have changed the cause of a permanent failure
         with_failures = job.continuations == 0
         recorded = calls.recorded_replies(connection, job.id, job.step, iteration, with_failures=with_failures)
     return StepContext(

@@ -60,7 +60,7 @@ def plan(step: StepContext) -> list[PlannedCall]:
 
 
 def prepare(step: StepContext) -> None:
-    """Compute what planning needs and what takes long, outside of a unit of work; the results are cached."""
+    """Compute inputs of planning and slow results, outside of a unit of work. The results are cached."""
     _prompt(step)
 
 

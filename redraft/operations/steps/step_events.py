@@ -52,13 +52,13 @@ def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str
 
 
 def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str]:
-    """What an answer lacks, whatever its score, for being accepted."""
+    """Return the reasons other than the score for which an answer is not accepted."""
     unmet = [f"required and not met: {each['text'] or each['id']}" for each in _unmet(verdict)]
     return [*unmet, *(["it does not rest on its sources"] if _is_ungrounded(record, verdict) else [])]
 
 
 def vetoes_of(request: AnyRequest, record: IterationRecord) -> tuple[str, ...]:
-    """What code has found in an answer that keeps it from being accepted, whatever its evaluator says of it."""
+    """Return the findings of code for which an answer is not accepted, regardless of its evaluation."""
     verdict = record.evaluation
     failed = [each for each in _unmet(verdict) if each["kind"] == "check"] if verdict else []
     checks = dict.fromkeys(_UNSEEN if each["hidden"] else each["gap"] or each["text"] for each in failed)
@@ -76,7 +76,7 @@ def _code_findings(request: AnyRequest, record: IterationRecord) -> Sequence[str
 
 
 def _is_by_code(verdict: EvaluationRecord) -> bool:
-    """Whether code alone names what to change: no model was asked, or its quotes were looked up."""
+    """Whether code alone names the changes: no model was called, or code verified the quotes of the model."""
     has_claims = bool((verdict.grounding or {}).get("claims"))
     return has_claims or (verdict.evaluator_model is None and not verdict.criteria)
 
@@ -94,7 +94,7 @@ def _is_ungrounded(record: IterationRecord, verdict: EvaluationRecord) -> bool:
 
 
 def worker_lost(job: JobRecord, calls: int) -> Event:
-    """The last worker of a claimed step was lost with so many calls in flight."""
+    """Return the event that the worker of a claimed step was lost, with its number of calls in flight."""
     them = "a call" if calls == 1 else f"{calls} calls"
     return event(
         "step.retrying",
@@ -110,7 +110,7 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
 
 
 def thinking(step: StepContext, current: Sequence[IterationRecord]) -> Event:
-    """Why there will be another iteration, after what was found for the answers of the current one."""
+    """Return the reason for another iteration, from the findings about the answers of the current one."""
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(
         "thinking",

@@ -40,7 +40,7 @@ _POISON = (
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a sweep leaves to the worker that ran it.
+    """The steps that a sweep leaves to the worker that ran it.
 
     Attributes:
         undelivered: steps whose messages the broker did not take; the worker executes them itself.

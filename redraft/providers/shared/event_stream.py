@@ -60,7 +60,7 @@ async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
 
 
 class Evidence:
-    """What a stream held that is no part of an answer, up to a limit: it may be an error message."""
+    """The text of a stream outside of events, up to a limit. It may be an error message."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

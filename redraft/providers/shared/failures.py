@@ -1,4 +1,4 @@
-"""What a provider's failure means: translated once, here, from status and body to the contract's codes.
+"""Translates the status and body of a provider's failure to the error codes of the contract.
 
 Works on what came over the wire (OpenAI's and Anthropic's error objects, and the plain text or HTML of
 compatible servers), so that one table serves every vendor. No secret leaves this module.
@@ -124,7 +124,7 @@ _RULES: tuple[_Rule, ...] = (
     ),
     _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
     _Rule("provider_rate_limited", "", _codes(r"rate_?limit|throttl|too_?many_?requests")),
-    # Google calls a rate limit per minute a quota, too
+    # Google also calls a rate limit per minute a quota
     _Rule("provider_rate_limited", "", lambda status, words: status in {429, _NO_STATUS} and _is_soon(words)),
     _Rule(
         "provider_quota",

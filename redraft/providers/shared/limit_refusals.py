@@ -71,7 +71,7 @@ _OF_PROMPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LimitRefusal:
-    """What a server says about an output limit that it refuses.
+    """The statement of a server about an output limit that it refuses.
 
     Attributes:
         about: `output` if the model cannot write that much; `context` if prompt and output together are too long.
@@ -97,7 +97,7 @@ def refusal_kind(message: str) -> Literal["output", "context"] | None:
 
 
 def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> LimitRefusal | None:
-    """Read what a server says about an output limit of `asked` tokens; None if it says nothing about it.
+    """Read the refusal of an output limit of `asked` tokens; None if the message is not about the limit.
 
     Args:
         message: the server's words.

@@ -1,4 +1,4 @@
-"""Lowers the output limit to what a model accepts, unless a person set the limit.
+"""Lowers the output limit to one that the model accepts, unless a user set the limit.
 
 The model's own limit is valid for every prompt. The context that prompt and reply share is stored for the model. For
 the refused prompt, the room for a reply is then known. For other prompts it is estimated.
@@ -63,7 +63,7 @@ class OutputLimits:
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
     def learn(self, refusal: LimitRefusal, sent: Mapping[str, Any]) -> int | None:
-        """Store what a refusal says, and return the limit for the next call; None if there is no lower one."""
+        """Store the limit that a refusal names. Return the limit for the next call; None if there is no lower one."""
         name = limit_name_in(sent)
         if name is None:
             return None
@@ -91,10 +91,10 @@ def limit_name_in(body: Mapping[str, Any]) -> str | None:
 
 
 def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None) -> str:
-    """Say which limit the next call has, or what a person can do about the refusal.
+    """Return a message with the limit of the next call, or with a remedy for the user.
 
     Args:
-        refusal: what the server said.
+        refusal: the refusal of the server.
         origin: the setting that the limit comes from.
         lowered: a limit that the model accepts; None if none is known.
     """

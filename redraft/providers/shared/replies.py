@@ -134,7 +134,7 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
 
 
 def truncation(vendor: Vendor, *, has_text: bool) -> str:
-    """Say that a reply was cut off, and what raises its limit. No setting raises that of a local evaluator."""
+    """Return the message for a truncated reply. It names the setting of the limit; a local evaluator has none."""
     is_local = vendor.url_setting == "REDRAFT_LOCAL_MODEL"
     of_evaluator = "choose another evaluator model" if is_local else "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)"
     advice = f"Raise sampling.max_output_tokens (generator) or {of_evaluator}."

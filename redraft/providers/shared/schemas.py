@@ -1,4 +1,4 @@
-"""The JSON Schema of a reply, as it is sent: never one that admits less than the schema that was asked for.
+"""The form in which the JSON Schema of a reply is sent. It never admits less than the requested schema.
 
 Strict dialects (OpenAI's and Anthropic's alike) want an object at the root, every object closed and every property
 required, and refuse most keywords of validation. A schema that cannot be said so without narrowing it is sent as it
@@ -36,7 +36,7 @@ _TOLD = (
 )
 _ANNOTATIONS = frozenset({"$schema", "$comment", "title", "description", "default", "examples", "deprecated"})
 _DEFINITIONS = ("$defs", "definitions")
-# What decides which properties are "unevaluated" beside `properties`.
+# The keywords beside `properties` that decide which properties are "unevaluated".
 _EVALUATING = frozenset({"$ref", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"})
 _NULL: dict[str, Any] = {"type": "null"}
 
@@ -68,7 +68,7 @@ def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
 
 
 def why_not_strict(schema: Mapping[str, Any]) -> str | None:
-    """What in a schema strict dialects would narrow, and where; None: nothing. Pure."""
+    """Return the part of a schema that strict dialects would narrow, and its place; None if there is none. Pure."""
     rooted = _of_object(schema)
     if rooted is None:
         return "its root is no object and is referred to"
@@ -108,7 +108,7 @@ def wraps(schema: Any) -> bool:
 
 
 def unwrapped(text: str) -> str:
-    """A wrapped reply without its wrapper, each character of it as it was; any other text as it is."""
+    """Remove the wrapper of a wrapped reply, without other changes. Any other text is returned unchanged."""
     found = _WRAPPED.match(text)
     inner = found[1].strip() if found else ""
     try:
@@ -141,7 +141,7 @@ def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _without_root_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A root that is nothing but a reference becomes what it refers to: so are recursive models written."""
+    """Replace a root that is only a reference by its target. Schemas of recursive models have such roots."""
     names = str(schema.get("$ref", "")).split("/")
     beside = schema.keys() - _ANNOTATIONS - {"$ref", *_DEFINITIONS}
     if len(names) != 3 or beside:
@@ -232,7 +232,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """`allOf` folded into one schema: properties and required add up, of the rest the first one holds."""
+    """Merge `allOf` into one schema: unite `properties` and `required`, keep the first of each other keyword."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema.get("allOf") or ():
         if not isinstance(part, Mapping):

@@ -23,7 +23,7 @@ class Endpoint:
         path: below the base URL.
         vendor: whose API it is, for messages.
         timeouts: how long the parts of a call may take.
-        make_collector: makes what reads the events of this wire format.
+        make_collector: makes the reader of the events of this wire format.
     """
 
     path: str
@@ -58,7 +58,7 @@ async def send_request(
             response = await _response(sdk, client, endpoint, body, left)
             try:
                 if body.get("stream") is not True or "json" in response.headers.get("content-type", "").lower():
-                    # The headers are here: the body has what is left of the whole call
+                    # The headers have arrived: the body gets the remaining time of the whole call
                     clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
                     await response.aread()
                     return read_answer(endpoint.vendor, response)

@@ -80,17 +80,17 @@ class DeltaEmitter:
             self._on_delta(piece)
 
     def finish(self, text: str) -> None:
-        """Emit what is missing of the whole text."""
+        """Emit the missing part of the whole text."""
         self.emit(text[self._chars :])
 
 
 async def read_events(
     response: "httpx2.Response", reader: "StreamReader", clock: asyncio.Timeout, left: TimeLeft
 ) -> None:
-    """Read the events of a streamed answer. Once its finish reason came, it is whole, whatever happens after it.
+    """Read the events of a streamed answer. A later error does not affect an answer that has its finish reason.
 
     Raises:
-        ProviderError: an error came among the events, in whatever shape.
+        ProviderError: one of the events is an error, in any form.
         TimeoutError: the stream was late; other errors of the connection come through.
     """
     loop = asyncio.get_running_loop()

@@ -186,7 +186,7 @@ def list_items(
     with_texts: bool = False,
 ) -> list[dict[str, Any]]:
     """Items after a number, in order, with facts of rows and jobs; `with_texts`: also with result, request and row."""
-    # The row says what the item was only if it has no job
+    # The item is described by its row only if it has no job
     own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
     texts = (jobs.c.result, jobs.c.request, own_row, dataset_items.c.told) if with_texts else ()
     named = ((run_items, _ITEM), (jobs, _JOB), (dataset_items, _ROW))

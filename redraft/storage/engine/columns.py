@@ -62,7 +62,7 @@ def _now_on_sqlite(element: DbNow, compiler: Any, **kw: Any) -> str:
 
 
 class CleanText(sa.TypeDecorator[str]):
-    """Text without what PostgreSQL or UTF-8 refuse: NUL characters and lone surrogates."""
+    """Text without NUL characters and lone surrogates, which PostgreSQL or UTF-8 refuse."""
 
     impl = sa.Text
     cache_ok = True

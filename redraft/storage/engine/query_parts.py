@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 # Where a row stands in a list: when it was created, and its id
 Place = tuple[datetime, str]
 
-# Enough to tell a unique row from several, and to name two of them
+# Enough to distinguish one row from several, and to name two of them
 _MATCHES_MAX = 3
 
 

@@ -66,10 +66,10 @@ def make_config() -> Config:
 def upgrade(
     database: Database, revision: str = "head", *, config: Config | None = None, patience: Patience | None = None
 ) -> None:
-    """Upgrade the schema to `revision`; a schema that is newer than this program stays as it is.
+    """Upgrade the schema to `revision`; a schema that is newer than this program is not changed.
 
-    Of two upgrades at once the second one waits, and then has nothing to do. Raises Unavailable if the database is
-    away, another upgrade does not end, or a transaction locks a table and does not end.
+    If two upgrades run concurrently, the second one waits, and then has nothing to do. Raises Unavailable if the
+    database is away, another upgrade does not end, or a transaction locks a table and does not end.
     """
     config, patience = config or make_config(), patience or Patience()
     with translated():

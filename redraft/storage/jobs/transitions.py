@@ -38,7 +38,7 @@ class DueStep(NamedTuple):
     run_id: str | None
 
 
-# Not `run_id IS NOT NULL`: SQLite 3.40 returns true for it from an UPDATE, whatever is there
+# Not `run_id IS NOT NULL`: SQLite 3.40 always returns true for it from an UPDATE
 DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
 # A step that has lost more holders than this runs in a process of its own, because it may have killed them
@@ -267,7 +267,7 @@ def mark_unnotified(connection: sa.Connection, job_id: str) -> None:
 
 
 def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
-    """Extend the leases of what a worker has in flight; returns token by job id, for what is still its own."""
+    """Extend the leases of a worker's steps. Returns the tokens of the leases that it still holds, by job id."""
     statement = (
         sa.update(jobs)
         .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
