@@ -88,7 +88,7 @@ class Sampling(StrictModel):
         ge=0,
         le=2,
         allow_inf_nan=False,
-        description="Temperature of the generator; null: not sent. If the model refuses it, the call is repeated without it.",
+        description="Of the generator. null: not sent. If the model refuses it, the call is repeated without it.",
     )
     max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
