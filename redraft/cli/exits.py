@@ -113,7 +113,7 @@ def advice(code: str) -> str | None:
 
 
 def _print_error(error: RedraftError, names: Collection[str]) -> None:
-    """Print on stderr what is wrong, where, and what to do; `names`: the options and arguments of the command."""
+    """Print the error, its place and its remedy on stderr. `names` are the options and arguments of the command."""
     errors = error.errors if isinstance(error, Invalid) else ()
     places = [_place(error, field_error, names) for field_error in errors]
     if len(errors) == 1 and errors[0].detail == error.message:

@@ -135,7 +135,7 @@ def is_worker_alive(services: "Services") -> bool:
 
 
 def print_detached(services: "Services", noun: Literal["job", "run"], new_id: str, *, as_json: bool) -> None:
-    """Print the id of a job or run that is left to workers, or its data; say on stderr how to watch it."""
+    """Print the id or the data of a detached job or run, and on stderr the command that watches it."""
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import queries
 

@@ -81,7 +81,7 @@ def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
-    """A text as one source, or as several if it is too long."""
+    """Convert a text to one source, or to several if it is too long."""
     from redraft.domain.bodies.fields import MAX_TEXT
 
     name = "stdin" if path == STDIN else Path(path).name

@@ -242,7 +242,7 @@ def _print_end(job: dict[str, Any], seconds: float) -> bool:
 
 
 def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Sentences about what the checks of a rubric gained. `iterations`: those of the API, with one candidate each."""
+    """Return sentences about the gain from the checks of a rubric. Each of the API's `iterations` has one candidate."""
     checked = [each for each in iterations if each["evaluation"] and each["evaluation"]["checks"]]
     if not checked:
         return

@@ -27,12 +27,14 @@ _NONE_YET = (
 After = Annotated[
     datetime | None,
     typer.Option(
-        metavar="DATE", parser=options.read_moment, help="Only newer ones: 2026-11-01, or with a time; in UTC."
+        metavar="DATE",
+        parser=options.read_moment,
+        help="Only observations after this time, such as 2026-11-01; UTC.",
     ),
 ]
 Before = Annotated[
     datetime | None,
-    typer.Option(metavar="DATE", parser=options.read_moment, help="Only older ones; a date means before that day."),
+    typer.Option(metavar="DATE", parser=options.read_moment, help="Only observations before this date or time; UTC."),
 ]
 
 

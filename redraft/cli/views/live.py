@@ -156,7 +156,7 @@ def make_view(threshold: float, audit: str | None = None, console: Console | Non
 
 
 class _Activity:
-    """The last line: a spinner, the activity, its seconds and those of all."""
+    """The last line: a spinner, the activity, its seconds, and the total seconds."""
 
     def __init__(self) -> None:
         self._started_at = self._since = time.monotonic()

@@ -171,7 +171,7 @@ class _Reading:
             self.scored.append(_score_sentence(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
 
     def _states_nothing(self, sentence: Sentence, bare: str, read: TextContent) -> bool:
-        # A cited sentence is checked, whatever it says.
+        # Every cited sentence is checked.
         if markers_in(self.cited.markers, sentence):
             return False
         if asks_for_sources(bare):

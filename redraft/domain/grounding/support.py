@@ -118,7 +118,7 @@ def _missing(style: Style) -> str:
 
 def _wrong_markers(issues: Sequence[Issue]) -> list[str]:
     what_to_do = " Cite a source that exists, or delete the marker."
-    # The messages of these two already say what to do.
+    # The messages of these two already contain the remedy.
     wrong = [each.message + ("" if each.code in {"too_many", "unread_mark"} else what_to_do) for each in issues]
     return shortened(wrong, "more citation markers are wrong")
 

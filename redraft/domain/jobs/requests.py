@@ -347,5 +347,5 @@ def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
 
 
 def dump(request: StrictModel) -> dict[str, Any]:
-    """Dump a request as it is stored and shown: plain JSON values under the public names."""
+    """Return the stored and public form of a request: plain JSON values under the public names."""
     return request.model_dump(mode="json", by_alias=True)

@@ -1,4 +1,4 @@
-"""Rubrics as a person types them: one criterion per line, or JSON where lines cannot express it.
+"""Parses the text form of rubrics: one criterion per line, or JSON if lines cannot express the rubric.
 
 A line states what is true of a good answer: `Names the river.` Prefixes, in this order: `!` required, `#name` its
 id, `*2` its weight; then `scale:` for levels from 0 to 5. A check is its kind and value, `max_words=60` or `is_json`,

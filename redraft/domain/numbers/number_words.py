@@ -32,7 +32,7 @@ SCALES = {
     "миллион": 1e6, "миллионов": 1e6, "billion": 1e9, "billions": 1e9, "milliarde": 1e9, "milliarden": 1e9, "mrd": 1e9,
     "milliard": 1e9, "milliards": 1e9, "miliardi": 1e9, "миллиардов": 1e9, "trillion": 1e12,
 }  # fmt: skip
-"""What a number is multiplied by that such a word follows: `3 million`, `three million`."""
+"""Factors of words that follow a number: `3 million`, `three million`."""
 
 HAN_SCALES = {"百": 1e2, "千": 1e3, "万": 1e4, "萬": 1e4, "亿": 1e8, "億": 1e8, "兆": 1e12}
 _HAN_DIGITS = {char: float(value) for value, char in enumerate("零一二三四五六七八九")} | {"两": 2.0, "十": 10.0}

@@ -1,6 +1,6 @@
 """Bounds for the work that a schema can ask of a validator. A small schema can ask for billions of steps.
 
-What can be bounded without a validator is bounded here. The rest is validated in a child process with limits.
+This module bounds the work that needs no validator. A child process with limits validates the rest.
 """
 
 import re

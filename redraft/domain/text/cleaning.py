@@ -218,7 +218,7 @@ def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
 def preview(text: str, chars: int) -> str:
     """Return the first `chars` characters and `…`, or the whole text if it is no longer.
 
-    The cut never splits what people see as one character, such as a letter with an accent.
+    The cut never splits a grapheme, such as a letter with an accent.
     """
     if len(text) <= chars:
         return text

@@ -91,7 +91,7 @@ def import_dataset(
         datasets.add(connection, {"id": dataset_id, "name": named, "format": reader.format, "columns": {}})
     try:
         bad = _store_rows(services, dataset_id, reader)
-    # An interrupt, too, must leave no rows behind
+    # An interrupt must not leave rows behind either
     except BaseException:
         with services.database.write() as connection:
             datasets.remove(connection, dataset_id)

@@ -71,7 +71,7 @@ class RunView:
 
 
 class ItemLine(Resource):
-    """An item in a list; `errors` are those of a bad row, which may have no `custom_id`.
+    """An item in a list. Only an invalid row has `errors`, and it may lack a `custom_id`.
 
     `scores` holds the best score of each iteration. `is_accepted` is None before the end, or without an answer.
     """
@@ -228,7 +228,7 @@ def _side(item: Mapping[str, Any] | None) -> Side | None:
 
 
 def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
-    """The bad rows of a dataset after this position, the first being 0. Raises NotFound if there is no such dataset."""
+    """The invalid rows of a dataset after this position (from 0). Raises NotFound if there is no such dataset."""
     with services.database.read() as connection:
         datasets.find(connection, dataset_id)
         rows = stored_datasets.list_items(connection, dataset_id, after=after, limit=limit, only_bad=True)

@@ -71,7 +71,7 @@ def spent_of_run(connection: Connection, services: Services, run_id: str) -> int
 
 
 def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
-    """The items that their run's budget stopped, and no budget of their own: of so many at most that any stopped."""
+    """Items that only their run's budget stopped, among the first `limit` items that any budget stopped."""
     found = run_items.list_exhausted(connection, run_id, limit)
     return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
 
@@ -152,7 +152,7 @@ def _money_left(before: Spent, limits: Limits) -> int | None:
 
 
 def _cost_words(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int) -> str:
-    """What must be left for a call to be made, where money is what lacks."""
+    """Return a sentence with the maximum cost of the call; empty if the price is unknown or no budget in USD is set."""
     usage = replace(_worst_usage(planned.body), output_tokens=output)
     nano_usd = services.providers.price(planned.chat.model, usage)
     if nano_usd is None or _money_left(before, limits) is None:
