@@ -37,9 +37,10 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
     with services.database.write() as connection:
+        # Otherwise a step could store an evaluation after this has read the iterations, and the result would lack it
+        transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
         end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
-        # The UPDATE names the states again: the job may have ended since it was read
         movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:

@@ -110,6 +110,8 @@ def _end_all(
     for job_id in job_ids:
         try:
             with services.database.write() as connection:
+                # A step that stores its result now must be in what the job ends with
+                transitions.lock(connection, [job_id])
                 job = jobs.get(connection, job_id)
                 has_ended = job is not None and end(services, connection, job)
         except Busy:

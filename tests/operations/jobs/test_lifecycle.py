@@ -2,9 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import text, update
 
 from redraft.domain.jobs.requests import ContinueJob, EvaluateAnswer, GenerateAnswer
 from redraft.errors import Conflict, Invalid, NotFound
@@ -12,10 +15,13 @@ from redraft.operations.jobs import lifecycle, queries, references
 from redraft.operations.jobs.cost_estimates import preview
 from redraft.operations.jobs.submit import Idempotency, submit
 from redraft.operations.steps.sweeper import sweep
+from redraft.storage.engine.tables import iterations
+from redraft.storage.jobs import transitions
 from redraft.storage.jobs.jobs import JobFilter
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import LEAST, Driver
 from tests.operations.steps.test_the_loop import verdict
+from tests.support.waiting import patient, wait_until
 
 MISSING = "job_" + "0" * 32
 
@@ -139,6 +145,34 @@ def test_what_does_not_exist_is_not_found(driver: Driver, act: Callable[..., Any
         act(driver.services, MISSING)
     with pytest.raises(NotFound):
         go_on(driver, MISSING)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("end", ["cancel", "deadline"])
+def test_a_job_that_ends_while_its_step_is_stored_ends_with_what_the_step_stored(driver: Driver, end: str):
+    services = driver.services
+    job_id = driver.submit()
+    driver.step(job_id)
+    driver.set_back(job_id, deadline_at=-60.0)
+    work = partial(lifecycle.cancel, services, job_id) if end == "cancel" else partial(sweep, services)
+    with ThreadPoolExecutor(1) as thread:
+        with services.database.write() as connection:
+            transitions.lock(connection, [job_id])
+            ending = thread.submit(work)
+            if not services.database.is_sqlite:
+                wait_until(lambda: _waits_for_a_lock(driver), what="the end that waits")
+            stored = update(iterations).where(iterations.c.job_id == job_id).values(answer="what the step stored")
+            connection.execute(stored)
+        ending.result(patient(30))
+    result = driver.job(job_id).result
+    assert result is not None
+    assert result["final_answer"] == "what the step stored"
+
+
+def _waits_for_a_lock(driver: Driver) -> bool:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with driver.services.database.read() as connection:
+        return connection.execute(text(query)).scalar_one() > 0
 
 
 @pytest.mark.both_databases
