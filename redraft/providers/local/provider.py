@@ -76,10 +76,10 @@ class LocalProvider:
         except ProviderError as error:
             # A response with a status comes from a live server. After deltas were emitted, a second call would
             # emit the same text again.
-            if error.http_status is not None or emitter.has_emitted:
+            if error.code != "provider_unavailable" or error.http_status is not None or emitter.has_emitted:
                 raise
-            if not await asyncio.to_thread(server.is_lost, serving):
-                raise
+            # If the server has not ended, it closed an idle connection as the request was sent
+            await asyncio.to_thread(server.is_lost, serving)
         return await ask(await asyncio.to_thread(server.serving, left))
 
     def warm_up(self) -> None:
