@@ -104,7 +104,7 @@ class Engine:
                 return wanted.value
             reply = error = None
             if isinstance(wanted, Pace):
-                threads = self._slow if wanted is Pace.SLOW else self._quick
+                threads = self._slow
                 continue
             try:
                 if isinstance(wanted, ModelCall):

@@ -48,10 +48,21 @@ def prepare(step: StepContext) -> None:
 
 def takes_long(step: StepContext) -> bool:
     """Whether planning may take longer than a unit of work should stay open."""
-    if sum(len(source.content) for source in step.request.sources) > _SOURCES_CHARS:
-        return True
+    return _has_long_sources(step) or (step.job.step != Step.GENERATE and _uses_child_processes(step))
+
+
+def may_wait(step: StepContext) -> bool:
+    """Whether the steps of this job may hold a thread for long: for long texts, or for child processes."""
+    return _has_long_sources(step) or _uses_child_processes(step)
+
+
+def _has_long_sources(step: StepContext) -> bool:
+    return sum(len(source.content) for source in step.request.sources) > _SOURCES_CHARS
+
+
+def _uses_child_processes(step: StepContext) -> bool:
     has_checks = any(criterion.check for criterion in step.request.rubric or ())
-    return step.job.step != Step.GENERATE and (has_checks or schema_of(step.request) is not None)
+    return has_checks or schema_of(step.request) is not None
 
 
 def open_questions(

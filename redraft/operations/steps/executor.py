@@ -81,7 +81,7 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
     token = prepared.step.job.lease_token
     with holder.holding(message.job_id, token, claimed_at) as renew, services.limiter.session() as session:
         try:
-            if prepared.needs_planning:
+            if evaluate.may_wait(prepared.step):
                 yield Pace.SLOW
             with crashing_as(message, token):
                 ready = _plan_outside(prepared.step) if prepared.needs_planning else prepared
@@ -98,8 +98,6 @@ def _do(
     prepared: PreparedStep, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
 ) -> Work[PreparedStep | None]:
     step = prepared.step
-    if evaluate.takes_long(step):
-        yield Pace.SLOW
     with crashing_as(prepared.message, step.job.lease_token):
         result = yield from _work(prepared)
         if result is None:
