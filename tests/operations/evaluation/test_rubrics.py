@@ -138,7 +138,7 @@ def test_the_writer_is_told_what_fails_what_to_keep_and_what_was_lost(driver: Dr
     assert all(words in changes for words in ("Not met: TEXT-b", "Found: EVIDENCE-b", "Change: GAP-b"))
     assert "4 words" in changes
     assert "TEXT-a" in keeps
-    assert "something else" in changes
+    assert "Something else" in changes
     assert "Met by an earlier answer, no longer met: TEXT-a" in third
     assert job.stop_reason == "accepted"
 
@@ -156,7 +156,7 @@ def test_from_the_best_a_later_attempt_says_what_it_lost(driver: Driver, model_s
     )
     driver.run_new(rubric=[criterion(name) for name in "abc"], score_threshold=1, **NO_WORDS)
     third = model_server.requests("generate")[2].prompt
-    assert "No longer met: TEXT-b. GAP-b" in third.split("# What was wrong with a later answer")[1]
+    assert "No longer met: TEXT-b. GAP-b" in third.split("# What was wrong with a later attempt")[1]
 
 
 def test_a_rubric_of_checks_asks_no_model(driver: Driver, model_server: ModelServer):
