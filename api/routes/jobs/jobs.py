@@ -8,11 +8,12 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
-from api.dependencies import IdempotencyOf, ServicesOf, WaiterOf
+from api.dependencies import IdempotencyOf, ServicesOf
 from api.description import job_answers, problems_of
 from api.http.bodies import StrictRoute
 from api.http.parameters import Page, PageQuery, Time
 from api.http.responses import etag, is_match, render, render_job, render_submitted, render_unchanged
+from api.routes.jobs.long_polling import WaiterOf
 from redraft.domain.jobs.requests import ContinueJob, RescoreJob
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.operations.evaluation import rescore

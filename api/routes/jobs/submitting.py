@@ -7,10 +7,11 @@ from fastapi import APIRouter, Body, Depends, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.dependencies import Context, ContextOf, IdempotencyOf, WaiterOf
+from api.dependencies import Context, ContextOf, IdempotencyOf
 from api.description import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, EXAMPLE_REFINE, job_answers, problems_of
 from api.http.bodies import StrictRoute
 from api.http.responses import render, render_submitted
+from api.routes.jobs.long_polling import WaiterOf
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, GenerateAnswer
