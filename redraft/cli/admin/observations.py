@@ -20,7 +20,7 @@ app = options.Group("Show which ranks of sources are cited in accepted answers. 
 
 _NONE_YET = (
     "No observations yet. One is stored when an answer is accepted whose sources have a relevance_score:\n"
-    "  redraft ask 'How long does a refund take?' --crit 'Rests on the sources.' --source chunks.jsonl\n"
+    "  redraft ask 'How long does a refund take?' --crit 'Names the number of days.' --source chunks.jsonl\n"
     """with lines such as {"content": "Refunds take 14 days.", "chunk_id": "c1", "relevance_score": 0.83}"""
 )
 

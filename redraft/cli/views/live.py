@@ -88,7 +88,7 @@ class Writing:
 
 # Events that are shown by their message alone: indent and style.
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
-_UNGROUNDED = "  not accepted: it does not rest on its sources"
+_UNGROUNDED = "  not accepted: its sources do not support it"
 # The current activity after each event
 _ACTIVITIES = {
     "job.queued": "waiting for a worker",

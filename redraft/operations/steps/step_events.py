@@ -47,14 +47,14 @@ def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str
     without = f" without {', '.join(dict.fromkeys(silent))}, which gave no verdict" if silent else ""
     unmet = [each["id"] for each in _unmet(verdict)]
     lacking = f"; required and not met: {', '.join(unmet)}" if unmet else ""
-    ungrounded = "; it does not rest on its sources" if _is_ungrounded(record, verdict) else ""
+    ungrounded = "; its sources do not support it" if _is_ungrounded(record, verdict) else ""
     return f"scored {say_score(verdict.score)}{without}{lacking}{ungrounded}"
 
 
 def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str]:
     """Return the reasons other than the score for which an answer is not accepted."""
     unmet = [f"required and not met: {each['text'] or each['id']}" for each in _unmet(verdict)]
-    return [*unmet, *(["it does not rest on its sources"] if _is_ungrounded(record, verdict) else [])]
+    return [*unmet, *(["its sources do not support it"] if _is_ungrounded(record, verdict) else [])]
 
 
 def vetoes_of(request: AnyRequest, record: IterationRecord) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _why_again(step: StepContext, current: Sequence[IterationRecord]) -> str:
     if any(_unmet(verdict) for _, verdict in reached):
         return f"A required criterion is not met; the feedback goes into {following}."
     if any(_is_ungrounded(record, verdict) for record, verdict in reached):
-        return f"The answer does not rest on its sources; the feedback goes into {following}."
+        return f"The sources do not support the answer; the feedback goes into {following}."
     return f"The score is below {threshold:g}; the feedback goes into {following}."
 
 

@@ -103,7 +103,7 @@ def test_the_iterations_tell_why_an_answer_does_not_rest_on_its_sources(
     for criteria in (("--crit", "good"), ("--rubric", "rubric.json")):
         provider.script(generate=["The Aare flows through Bern [Source 12].", right], evaluate=[0.9])
         done = office.run("ask", "Go.", *criteria, "--source", "a.txt")
-        assert "not accepted: it does not rest on its sources" in done.err
+        assert "not accepted: its sources do not support it" in done.err
         assert "[Source 12] cites source 12, but the only source is 1." in done.err
         assert "grounding 0.50" in done.err
         assert "grounding 1.00" in done.err

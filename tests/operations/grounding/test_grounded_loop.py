@@ -79,8 +79,8 @@ def test_a_mark_that_points_nowhere_is_not_accepted_whatever_the_score(driver: D
     told = [
         event.data["message"] for event in driver.events(job.id) if event.type in {"iteration.evaluated", "thinking"}
     ]
-    assert told[0] == "Iteration 1 scored 1.00; it does not rest on its sources."
-    assert told[1] == "The answer does not rest on its sources; the feedback goes into iteration 2."
+    assert told[0] == "Iteration 1 scored 1.00; its sources do not support it."
+    assert told[1] == "The sources do not support the answer; the feedback goes into iteration 2."
 
 
 @pytest.mark.parametrize("require_grounding", [True, False])

@@ -75,7 +75,7 @@ def test_an_answer_that_scored_well_and_lacks_what_is_required_is_told_so(
     assert "no iteration reached the threshold" not in text
     model_server.script(generate=["It is 7 km long. It was built in 1990."], evaluate=[0.95])
     ungrounded = stored(sources=[{"content": "The Aare flows through Bern."}], iter_max=1)
-    assert "was not accepted; it does not rest on its sources." in client.get(f"/jobs/{ungrounded}").text
+    assert "was not accepted; its sources do not support it." in client.get(f"/jobs/{ungrounded}").text
 
 
 def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
