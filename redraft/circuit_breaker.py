@@ -1,9 +1,9 @@
 """Circuit breakers, one per model and process: consecutive transient failures of a model delay its next calls."""
 
 import threading
-import time
 from collections.abc import Sequence
 
+from redraft.clock import Clock
 from redraft.errors import ProviderError
 from redraft.settings import Settings
 
@@ -53,8 +53,9 @@ class CircuitBreaker:
 class CircuitBreakers:
     """The circuit breakers of this process. A model that answers has none."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
+        self._clock = clock
         self._lock = threading.Lock()
         self._circuits: dict[str, CircuitBreaker] = {}
 
@@ -68,7 +69,7 @@ class CircuitBreakers:
             circuit = self._circuits.get(model)
             if circuit is None:
                 return 0.0, False
-            wait_s = circuit.acquire(time.monotonic())
+            wait_s = circuit.acquire(self._clock.monotonic())
             return wait_s, circuit.is_open and not wait_s
 
     def record(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
@@ -81,7 +82,7 @@ class CircuitBreakers:
                 new = CircuitBreaker(self._settings.circuit_failures, self._settings.circuit_wait_s)
                 asked_s = max(error.retry_after_s or 0.0 for error in transient)
                 circuit = self._circuits.setdefault(model, new)
-                circuit.fail(time.monotonic(), count=len(transient), asked_s=asked_s, is_probe=is_probe)
+                circuit.fail(self._clock.monotonic(), count=len(transient), asked_s=asked_s, is_probe=is_probe)
 
     def end_probe(self, model: str) -> None:
         with self._lock:

@@ -17,6 +17,7 @@ import redis
 import structlog
 
 from redraft.circuit_breaker import CircuitBreakers
+from redraft.clock import CLOCK, Clock
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.jobs import StepMessage
@@ -258,10 +259,10 @@ class LimiterSession:
 class RateLimiter:
     """Hands out permits; one per process."""
 
-    def __init__(self, settings: Settings, notify: Callable[[StepMessage], object]) -> None:
+    def __init__(self, settings: Settings, notify: Callable[[StepMessage], object], *, clock: Clock = CLOCK) -> None:
         self._notify = notify
         self._limits = _Limits(settings)
-        self._circuits = CircuitBreakers(settings)
+        self._circuits = CircuitBreakers(settings, clock)
 
     def must_acquire(self, model: str) -> bool:
         """Whether a call to this model needs a permit; makes no request."""

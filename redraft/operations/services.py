@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from redraft.clock import CLOCK, Clock
 from redraft.outbound import Sender
 from redraft.prompts.profiles import Profiles
 from redraft.providers.catalog import ProviderCatalog
@@ -20,6 +21,7 @@ class Services:
     providers: ProviderCatalog
     profiles: Profiles
     sender: Sender
+    clock: Clock = CLOCK
 
     def close(self) -> None:
         self.providers.close()

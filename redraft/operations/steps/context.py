@@ -1,6 +1,5 @@
 """Shared by all steps: the context of a claimed step, its calls, and its possible results."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -62,7 +61,7 @@ class StepContext:
     records: tuple[IterationRecord, ...]
     recorded: Mapping[SlotKey, Mapping[str, Any]]
     deadline: float
-    """On the monotonic clock of this process."""
+    """By `services.clock`."""
     spent: Spent | None = None
     """The spending of the job; None if it has no budget."""
     width: int | None = None
@@ -87,7 +86,7 @@ class StepContext:
         return self.job.step_attempt + 1
 
     def remaining_s(self) -> float:
-        return self.deadline - time.monotonic()
+        return self.deadline - self.services.clock.monotonic()
 
     def call_timeout_s(self) -> float:
         return max(0.001, min(self.services.settings.call_timeout_s, self.remaining_s()))

@@ -9,7 +9,6 @@ Calls to a limited or failing model need a permit of the rate limiter before the
 work. A step that gets no permit is rescheduled unchanged.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -45,7 +44,7 @@ from redraft.operations.steps.context import (
 )
 from redraft.operations.steps.crashes import crashing_as, reschedule_busy
 from redraft.operations.steps.fault_points import FaultPoint, reached
-from redraft.operations.steps.leases import LeaseHolder, clock
+from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import worker_lost
 from redraft.rate_limiter import LimiterSession
@@ -73,7 +72,7 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
         StepCrashed: any unforeseen exception.
         Unavailable: the database does not answer.
     """
-    claimed_at = clock()
+    claimed_at = services.clock.monotonic()
     with crashing_as(message, None):
         prepared = _claim(services, holder, message)
     if prepared is None:
@@ -177,7 +176,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
         if claim is None:
             return None
         # Measured after the claim: waiting for the database must not shorten the deadline
-        deadline = time.monotonic() + claim.remaining_s
+        deadline = services.clock.monotonic() + claim.remaining_s
         job = claim.job
         # Only then can the ledger hold calls of this step: a first claim saves the queries
         is_again = job.step_claims > 1 or job.continuations > 0
@@ -326,7 +325,7 @@ def _finish(step: StepContext, result: StepResult, following: PreparedStep | Non
 
     def store(connection: Connection) -> bool:
         nonlocal asked_at
-        asked_at = clock()
+        asked_at = step.services.clock.monotonic()
         return _store(step, result, following, connection)
 
     try:

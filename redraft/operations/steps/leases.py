@@ -4,7 +4,6 @@ import math
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ import structlog
 from sqlalchemy import Connection
 
 from redraft import __version__
+from redraft.clock import CLOCK, Clock
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
 from redraft.jobs import StepMessage
@@ -27,11 +27,6 @@ log = structlog.get_logger()
 _SAFETY_S = 5.0
 _FRESH_S = 2.0
 _LEAVE_S = 2.0
-
-
-def clock() -> float:
-    """Seconds including suspended time: the monotonic clock stops while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def message_for(due: DueStep) -> StepMessage:
@@ -54,14 +49,21 @@ class LeaseHolder:
         settings: the length of a lease, and the facts about this worker.
         is_alone: this process executes only one step, which may have ended its earlier holders.
         abort: aborts the calls of a job that has ended.
+        clock: the clock of this process.
     """
 
     def __init__(
-        self, settings: Settings, *, is_alone: bool = False, abort: Callable[[str], None] = lambda _job_id: None
+        self,
+        settings: Settings,
+        *,
+        is_alone: bool = False,
+        abort: Callable[[str], None] = lambda _job_id: None,
+        clock: Clock = CLOCK,
     ) -> None:
         self.owner = new_id("worker")
         self.lease_s = settings.lease_s
         self._abort = abort
+        self._clock = clock
         self.losses_max = transitions.ALONE_LOSSES if is_alone else transitions.FREE_LOSSES
         self._lock = threading.Lock()
         self._in_flight = set[tuple[str, int]]()
@@ -80,7 +82,7 @@ class LeaseHolder:
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
         """Hold a job under a token; yields a function that takes the next token.
 
-        `since` is when the lease was requested, by `clock`: it began no earlier.
+        `since` is when the lease was requested, by the clock of this process: it began no earlier.
         """
         held = 0
 
@@ -112,14 +114,14 @@ class LeaseHolder:
 
     def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:
         with self._lock:
-            return self._tokens.get(job_id) == token and clock() - self._good_since[job_id] < age_s
+            return self._tokens.get(job_id) == token and self._clock.monotonic() - self._good_since[job_id] < age_s
 
     def ensure(self, connection: Connection, job_id: str, token: int) -> bool:
         """Extend the lease of a step before a call is sent; False if it was lost or the job has ended.
 
         The process may have been suspended since the call was reserved, or the job may have been canceled.
         """
-        started_at = clock()
+        started_at = self._clock.monotonic()
         held = transitions.extend_leases(connection, self.owner, [job_id], self.lease_s)
         if held.get(job_id) != token:
             return False
@@ -136,12 +138,12 @@ class LeaseHolder:
         self._in_contact_since = math.inf
 
     def regain_contact(self) -> None:
-        self._in_contact_since = min(self._in_contact_since, time.monotonic())
+        self._in_contact_since = min(self._in_contact_since, self._clock.monotonic())
 
     @property
     def is_in_steady_contact(self) -> bool:
         """Whether an expired lease proves that its holder is gone."""
-        return time.monotonic() - self._in_contact_since >= self.lease_s
+        return self._clock.monotonic() - self._in_contact_since >= self.lease_s
 
     def beat(self, database: Database) -> None:
         """The heartbeat: extend our leases, forget those that were lost, and record that this worker is alive."""
@@ -166,7 +168,7 @@ class LeaseHolder:
 
     def _extend(self, database: Database) -> None:
         # Before the statement: the lease began no earlier than this
-        started_at = clock()
+        started_at = self._clock.monotonic()
         with self._lock:
             before = dict(self._tokens)
         held: dict[str, int] = {}

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
 
+from redraft.clock import CLOCK, Clock
 from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
 from redraft.setting_values import database_error, sqlalchemy_url
@@ -30,8 +30,9 @@ _NOTIFICATIONS = "redraft_news"
 class Database:
     """One engine. `read()` and `write()` open a unit of work; `write()` commits at its end."""
 
-    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+    def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = CLOCK) -> None:
         self.url = _read_url(url)
+        self._clock = clock
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
         # Threads of one process queue here in order; the busy wait of SQLite polls, and some threads would starve
@@ -80,7 +81,7 @@ class Database:
         For data that must not be lost, such as a paid reply. `work` may run more than once, also after a commit with
         unknown outcome: then it must change nothing, which the conditions on lease tokens ensure.
         """
-        give_up_at = time.monotonic() + for_s
+        give_up_at = self._clock.monotonic() + for_s
         pause_s = 0.1
         has_collided = False
         while True:
@@ -93,9 +94,9 @@ class Database:
                     raise
                 has_collided = True
             except Unavailable:
-                if time.monotonic() + pause_s > give_up_at:
+                if self._clock.monotonic() + pause_s > give_up_at:
                     raise
-                time.sleep(pause_s)
+                self._clock.sleep(pause_s)
                 pause_s = min(2.0, pause_s * 2)
 
     def close(self) -> None:
