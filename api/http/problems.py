@@ -15,7 +15,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.operations.resource_base import ROOT_PATH
 
@@ -111,9 +111,9 @@ def _field_error(error: Mapping[str, Any], body: Any) -> FieldError:
     part, *path = cast("Sequence[str | int]", error["loc"])
     if part == "body":
         below = {**error, "loc": path}
-        pointer, words = place_of(below, body), words_of(below, body)
+        pointer, words = pointer_of(below, body), message_of(below, body)
     else:
-        pointer, words = "/".join(map(str, (part, *path))), words_of(error)
+        pointer, words = "/".join(map(str, (part, *path))), message_of(error)
     return FieldError(pointer[:_POINTER_CHARS_MAX], words, str(error["type"]))
 
 

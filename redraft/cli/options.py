@@ -253,7 +253,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 def read_moment(text: str) -> datetime:
     """Parse a date or time. Raises typer.BadParameter if the text is none."""
-    from redraft.domain.jobs.times import read_time
+    from redraft.domain.jobs.time_parsing import read_time
 
     try:
         return read_time(text)

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redraft.domain.text import screens
-from redraft.domain.text.screens import reveal, reveal_in_json
+from redraft.domain.text import control_characters
+from redraft.domain.text.control_characters import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
@@ -65,7 +65,7 @@ def stderr() -> Console:
 
 def one_line(text: str, limit: int = 600) -> str:
     """Fold white space, cut with an ellipsis, and escape control characters of the terminal."""
-    return screens.one_line(text, limit)
+    return control_characters.one_line(text, limit)
 
 
 def styled(text: str, style: str = "") -> Text:

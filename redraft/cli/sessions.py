@@ -166,14 +166,14 @@ def check(kind: Any, body: Any) -> Any:
     """Validate plain values as a request. Raises Invalid if they are none; each error has its JSON pointer."""
     from pydantic import ValidationError
 
-    from redraft.domain.bodies.pointers import place_of, words_of
+    from redraft.domain.bodies.validation_errors import message_of, pointer_of
 
     try:
         return kind.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         errors = tuple(
-            FieldError(_FIXED_AT.get(each["type"]) or place_of(each, body), words_of(each, body), each["type"])
+            FieldError(_FIXED_AT.get(each["type"]) or pointer_of(each, body), message_of(each, body), each["type"])
             for each in found
         )
         raise Invalid("The request is not valid.", errors) from error

@@ -125,7 +125,7 @@ def _checked(place: str, chunk: Any) -> Chunk:
     from pydantic import ValidationError
 
     from redraft.domain.bodies.fields import MAX_TEXT
-    from redraft.domain.bodies.pointers import place_of, words_of
+    from redraft.domain.bodies.validation_errors import message_of, pointer_of
     from redraft.domain.jobs.requests import Source
 
     try:
@@ -135,11 +135,11 @@ def _checked(place: str, chunk: Any) -> Chunk:
         if field_error["type"] == "string_too_long" and field_error["loc"] == ("content",):
             length = f"its content has {len(chunk['content']):,} characters; a source has at most {MAX_TEXT:,}"
             raise _wrong(f"{place}: {length}. Split it into several chunks.") from error
-        where = place_of(field_error, chunk).strip("/")
+        where = pointer_of(field_error, chunk).strip("/")
         words = (
-            f"{where}: {words_of(field_error)}"
+            f"{where}: {message_of(field_error)}"
             if where
-            else f"{words_of(field_error)} and not a JSON object with `content`"
+            else f"{message_of(field_error)} and not a JSON object with `content`"
         )
         raise _wrong(f"{place}, is not a chunk: {words}.") from error
     return cast("Chunk", chunk)

@@ -10,7 +10,7 @@ from redraft.datasets.columns import listed, no_field
 from redraft.datasets.fields import parts
 from redraft.datasets.rows import BadRow, Row
 from redraft.datasets.templates import RENDERED, has_placeholders, render_field
-from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import FieldError, Invalid
@@ -130,9 +130,9 @@ def _field_errors_of(error: ValidationError, body: Mapping[str, Any], *, is_give
 
 
 def _field_error(error: Any, body: Mapping[str, Any], *, is_given: bool) -> FieldError:
-    pointer, kind = place_of(error, body), str(error["type"])
+    pointer, kind = pointer_of(error, body), str(error["type"])
     field = pointer[1:].replace("/", ".")
-    words = words_of(error, body)
+    words = message_of(error, body)
     if pointer == "/instruct" and kind == "missing":
         words = f"{_INSTRUCT_MISSING}."
     elif kind == "extra_forbidden" and is_given and field in GenerateAnswer.model_fields:

@@ -6,9 +6,9 @@ from typing import Any
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
 from redraft.domain.evaluation.claims import QuotedSources
 from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
-from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.evaluation.verdict_parsing import Verdict, read_claims_reply, read_reply
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.prompts.evaluator_context import EvaluatorContext, untrusted_texts
@@ -59,7 +59,7 @@ def read_verdict(
 
     A verdict that also occurs in the texts of the request or in the answer may be planted, so it does not count.
     """
-    untrusted = Untrusted(untrusted_texts(request, answer))
+    untrusted = UntrustedTexts(untrusted_texts(request, answer))
     if profile.reply.claims:
         sources = request.sources
         quoted = QuotedSources([source.content for source in sources], [source.about for source in sources])

@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from redraft.domain.admin.caching import made_once
+from redraft.domain.admin.caching import cached_once
 
 OPTIONS: dict[str, Any] = {
     "undefined": StrictUndefined,
@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {
 SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
 
 
-@made_once(maxsize=256)
+@cached_once(maxsize=256)
 def _compiled(source: str) -> Template:
     return SANDBOX.from_string(source)
 

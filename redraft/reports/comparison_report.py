@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from redraft.domain.bulk.comparison import Comparison
-from redraft.domain.bulk.phrases import count, say_p
-from redraft.domain.text.screens import one_line
+from redraft.domain.bulk.phrases import count, format_p
+from redraft.domain.text.control_characters import one_line
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.run_report import facts_of, run_report
@@ -58,7 +58,7 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
         Figure(
             "Flips",
             f"+{len(found.newly_passing)} / -{len(found.newly_failing)}",
-            "no row to compare" if p is None else f"newly passing, newly failing; McNemar's exact test: {say_p(p)}",
+            "no row to compare" if p is None else f"newly passing, newly failing; McNemar's exact test: {format_p(p)}",
         ),
     )
 

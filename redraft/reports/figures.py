@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from redraft.domain.statistics.estimates import Crossing
-from redraft.domain.text.screens import reveal_in_json
+from redraft.domain.text.control_characters import reveal_in_json
 from redraft.reports.tables import AnyTables, RunTables
 
 _NANO = Decimal("1e-9")

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from redraft.domain.text.screens import one_line
+from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES
 from redraft.reports.pictures import Picture, draw_costs, draw_differences, draw_pairs, draw_pass_rates, draw_scores

@@ -6,7 +6,7 @@ Names and error texts are escaped: they become neither markup nor mentions, refe
 import re
 from collections.abc import Iterator
 
-from redraft.domain.text.screens import one_line
+from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section
 from redraft.reports.tables import AnyTables

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome
 from redraft.domain.bulk.phrases import count, percent
-from redraft.domain.bulk.run_facts import Bin
+from redraft.domain.bulk.run_statistics import Bin
 from redraft.domain.bulk.uplift import IterationYield
 from redraft.domain.statistics.estimates import Mean
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.phrases import count, say_names, say_share
-from redraft.domain.bulk.run_facts import Costs, Counts, HumanAgreement, RunReport
+from redraft.domain.bulk.phrases import count, format_names, format_share
+from redraft.domain.bulk.run_statistics import Costs, Counts, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
-from redraft.domain.jobs.states import say_stop_reason
+from redraft.domain.jobs.states import describe_stop_reason
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.tables import RunFacts, RunTables
@@ -25,7 +25,7 @@ _COLUMNS = (
 
 def stop_words(item: ItemOutcome) -> str:
     """Say why an item ended; an empty text for one that has not ended."""
-    return say_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
+    return describe_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
 
 
 def item_name(item: ItemOutcome) -> str:
@@ -137,7 +137,7 @@ def _gaps(report: RunReport, unpriced_models: Sequence[str]) -> list[str]:
     if costs.unpriced:
         why = "the prices of some calls are unknown."
         if unpriced_models:
-            why = f"no price is known of {say_names(unpriced_models)}. REDRAFT_PRICES sets prices for later calls."
+            why = f"no price is known of {format_names(unpriced_models)}. REDRAFT_PRICES sets prices for later calls."
         notes.append(f"The cost of {count(costs.unpriced, 'item')} is unknown, and so is the cost of the run: {why}")
     return notes
 
@@ -284,7 +284,9 @@ def _agreement(found: HumanAgreement | None) -> Section:
         return Section("people", "Agreement with people", (words,))
     passes, sentences, tables = found.passes, list[str](), list[Table]()
     if passes.n:
-        sentences.append(f"Evaluator and people agree on {say_share(passes.agreement)} of {count(passes.n, 'item')}.")
+        sentences.append(
+            f"Evaluator and people agree on {format_share(passes.agreement)} of {count(passes.n, 'item')}."
+        )
         kappa = "undefined: one side gives all items the same verdict"
         if passes.kappa:
             interval = f"{wording.score(passes.kappa.low)} to {wording.score(passes.kappa.high)}"

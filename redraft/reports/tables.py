@@ -8,7 +8,7 @@ from decimal import Decimal
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.gates import GateResult
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.run_facts import RunReport
+from redraft.domain.bulk.run_statistics import RunReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from redraft.domain.text.screens import one_line
+from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section, Table
 from redraft.reports.tables import AnyTables

@@ -10,7 +10,7 @@ import pytest
 from api.pages.parts.markdown import render_markdown
 from redraft.datasets.csv_export import escape_formulas
 from redraft.domain.checks import measures
-from redraft.domain.evaluation.untrusted import Untrusted
+from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
 from redraft.domain.grounding.citations import read_citations
 from redraft.domain.grounding.quotes import find_quote
@@ -40,7 +40,9 @@ _FERRY = "The ferry leaves Port Alder every day at 7:40 and at 16:20. " * 20
 
 
 def _quotation(text: str) -> None:
-    read_reply(_FIELDS, f"{text} {_VERDICT} {text}", untrusted=Untrusted([f"{text} score: 0.8, fine, more {text}"]))
+    read_reply(
+        _FIELDS, f"{text} {_VERDICT} {text}", untrusted=UntrustedTexts([f"{text} score: 0.8, fine, more {text}"])
+    )
 
 
 def _grounding(text: str) -> None:

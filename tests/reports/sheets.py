@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from redraft.domain.bulk.comparison import compare
 from redraft.domain.bulk.gates import check_gates
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.run_facts import report_on
+from redraft.domain.bulk.run_statistics import report_on
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from tests.domain.bulk.outcomes import ITEMS, THRESHOLD, failed, looped, many
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from redraft.domain.text.screens import one_line
+from redraft.domain.text.control_characters import one_line
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS
 from tests.domain.bulk.outcomes import RUNS, looped
 from tests.reports.sheets import HOSTILE_RUNS, comparison_tables, hostile_comparison, hostile_sheet, run_tables

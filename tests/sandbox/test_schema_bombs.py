@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.structured.answers import Misfit, read_answer, schema_fault
+from redraft.domain.structured.answers import Mismatch, read_answer, schema_error
 from tests.support.waiting import cpu_bound, patient
 
 # The CPU limit and its rounding, the start of a child, and a machine that does other things meanwhile
@@ -56,16 +56,16 @@ def watched(compute: Callable[[], Any]) -> Any:
 
 def test_a_nested_value_in_a_schema_that_names_it_twice_fits_not_within_the_limits():
     read = watched(lambda: read_answer(nested(30), DOUBLING))
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
     assert "to say where takes more than 1 s" in read.message
-    assert schema_fault(DOUBLING) is None
+    assert schema_error(DOUBLING) is None
 
 
 @pytest.mark.parametrize("depth", [30, 60])
 def test_optional_nulls_of_a_value_nested_in_a_schema_that_names_it_twice_are_searched_in_steps(depth: int):
     """In Python, where neither a child process nor the deadline ends it."""
     with cpu_bound(_STEPS_TAKE_S):
-        assert isinstance(read_answer(nested(depth), DOUBLING), Misfit)
+        assert isinstance(read_answer(nested(depth), DOUBLING), Mismatch)
 
 
 def test_optional_nulls_of_many_required_properties_with_many_alternatives_are_searched_in_bounded_steps():
@@ -76,9 +76,9 @@ def test_optional_nulls_of_many_required_properties_with_many_alternatives_are_s
         "properties": {name: {"$ref": "#/$defs/b"} for name in names},
         "$defs": {"b": {"anyOf": [{"const": n} for n in range(900)]}},
     }
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
     read = read_answer('{"p1": null}', schema)
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
     assert "takes more than 1,000,000 steps" in read.message
 
 
@@ -92,24 +92,24 @@ def test_a_long_enum_against_a_long_list_is_a_validation_error_that_names_the_li
         },
     }
     answer = json.dumps({"l": [[-1, -1]] * 50_000})
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
     read = watched(lambda: read_answer(answer, schema))
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
     assert "takes more than 1 s of computing" in read.message
 
 
 def test_many_patterns_that_are_large_when_compiled_are_refused():
     schema = {"properties": {f"p{n}": {"pattern": rf"\pL{{60}}{n}"} for n in range(2000)}}
-    fault = watched(lambda: schema_fault(schema))
+    fault = watched(lambda: schema_error(schema))
     assert "too expensive" in (fault or "")
     started_at = time.monotonic()
-    assert schema_fault(schema) == fault
+    assert schema_error(schema) == fault
     assert time.monotonic() - started_at < patient(0.25), "what was too expensive is computed again"
 
 
 def test_tiny_divisors_of_many_large_numbers_keep_no_other_thread_waiting():
     schema: dict[str, Any] = {"type": "array", "items": {"multipleOf": 5e-324}}
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
     watched(lambda: read_answer(json.dumps([1e308] * 30_000), schema))
 
 
@@ -118,7 +118,7 @@ def test_tiny_divisors_of_many_large_numbers_keep_no_other_thread_waiting():
 def test_references_by_other_names_are_refused(name: str, is_nested: bool):  # noqa: FBT001 - a parameter
     part = {name: "a", "type": "object"}
     schema = {"type": "object", "$defs": {"b": part}} if is_nested else part
-    assert name in (schema_fault(schema) or "")
+    assert name in (schema_error(schema) or "")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_references_by_other_names_are_refused(name: str, is_nested: bool):  # n
 )
 def test_references_in_other_spellings_are_refused(reference: str):
     schema: dict[str, Any] = {"type": "object", "properties": {"x": {"items": {"$ref": reference}}}, "$defs": {"a": {}}}
-    assert "$ref" in (schema_fault(schema) or "")
+    assert "$ref" in (schema_error(schema) or "")
 
 
 @pytest.mark.parametrize("reference", ["#", "#/$defs/a", "#/definitions/a"])
@@ -148,7 +148,7 @@ def test_references_to_definitions_are_followed(reference: str):
         "$defs": {"a": {"type": "integer"}},
         "definitions": {"a": {"type": "integer"}},
     }
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
 
 
 @pytest.mark.parametrize("name", ["$ref", "$dynamicRef"])

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 from markupsafe import Markup
 
 from api.pages.parts.filters import UNKNOWN, duration, score
-from redraft.domain.jobs.intervals import merged
+from redraft.domain.jobs.time_intervals import merged
 from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn
 from redraft.operations.jobs.resources import CallLine
 from redraft.reports.svg import Plot, label, line, picture, tag

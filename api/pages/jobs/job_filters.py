@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from api.pages.parts.job_words import ending
 from api.pages.parts.rendering import address
 from api.routes.jobs.jobs import JobQuery
-from redraft.domain.bodies.pointers import words_of
+from redraft.domain.bodies.validation_errors import message_of
 from redraft.errors import FieldError, Invalid
 from redraft.storage.jobs.jobs import JobFilter
 
@@ -107,7 +107,7 @@ def _is_label(name: str) -> bool:
 
 
 def _field_error(error: Any) -> FieldError:
-    return FieldError("/" + str(error["loc"][0]), words_of(error), str(error["type"]))
+    return FieldError("/" + str(error["loc"][0]), message_of(error), str(error["type"]))
 
 
 def link(request: Request, **changes: Any) -> str:

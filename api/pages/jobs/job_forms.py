@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from api.http.bodies import parse_json
 from api.http.problems import HttpProblem
 from api.pages.parts.forms import Form, read_names, read_number
-from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.domain.structured.named_schemas import StructureName
@@ -247,7 +247,7 @@ def validate(body: Mapping[str, Any]) -> tuple[GenerateAnswer | None, list[FormE
 
 def _field_errors(error: ValidationError, body: Mapping[str, Any]) -> list[FieldError]:
     return [
-        FieldError(place_of(each, body), _OWN_WORDS.get(each["type"]) or words_of(each), str(each["type"]))
+        FieldError(pointer_of(each, body), _OWN_WORDS.get(each["type"]) or message_of(each), str(each["type"]))
         for each in error.errors(include_url=False)
     ]
 

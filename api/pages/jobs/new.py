@@ -15,7 +15,7 @@ from api.pages.parts.snippets import Snippet, snippets_of
 from api.routes.jobs.submitting import draft
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
-from redraft.domain.jobs.rubric_lines import check_like
+from redraft.domain.jobs.rubric_lines import lines_like_checks
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import installation
 from redraft.operations.jobs import cost_estimates, queries, references, submit
@@ -116,7 +116,9 @@ def _check(request: Request, services: Services, state: _FormState) -> None:
         state.found = cost_estimates.preview(services, asked)
     except Invalid as error:
         state.errors, state.status = located(error.errors), 422
-    state.notes = [_NO_CHECK.format(line=line[:200]) for line in check_like(state.form.texts["rubric"])[:_NOTES_MAX]]
+    state.notes = [
+        _NO_CHECK.format(line=line[:200]) for line in lines_like_checks(state.form.texts["rubric"])[:_NOTES_MAX]
+    ]
     body = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     base_url = str(request.base_url).rstrip("/")
     state.snippets = snippets_of(body, base_url, with_key="key_id" in request.scope["state"])

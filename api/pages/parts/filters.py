@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-from redraft.domain.bulk.phrases import say_score
-from redraft.domain.text.screens import reveal
+from redraft.domain.bulk.phrases import format_score
+from redraft.domain.text.control_characters import reveal
 
 _CENT, _COST_SHOWN_MIN = Decimal("0.01"), Decimal("0.0001")
 UNKNOWN = "\N{EN DASH}"
@@ -64,7 +64,7 @@ def breakable(name: str) -> Markup:
 
 
 def score(value: float | None) -> str:
-    return UNKNOWN if value is None else say_score(value)
+    return UNKNOWN if value is None else format_score(value)
 
 
 def count(value: int | None) -> str:

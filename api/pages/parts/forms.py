@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from api.dependencies import caller_of
 from api.http.bodies import media_type_of, refuse_packed
 from api.http.problems import HttpProblem
-from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.errors import FieldError, Invalid, RedraftError
 from redraft.operations.jobs.submit import Idempotency
 
@@ -99,7 +99,7 @@ def read(model: type[T], values: Mapping[str, Any]) -> T:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        errors = [FieldError(place_of(each, values), words_of(each), str(each["type"])) for each in error.errors()]
+        errors = [FieldError(pointer_of(each, values), message_of(each), str(each["type"])) for each in error.errors()]
         raise Invalid("The form is not filled in correctly.", tuple(errors)) from None
 
 

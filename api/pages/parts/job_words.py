@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.jobs.states import JobKind, StopReason, say_stop_reason
+from redraft.domain.jobs.states import JobKind, StopReason, describe_stop_reason
 from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation
 
 STOPS: dict[str, str] = {
@@ -86,4 +86,4 @@ def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
 
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:
     """Say a stop reason in short, for lists."""
-    return say_stop_reason(stop_reason, only_evaluates=kind != JobKind.GENERATE_ANSWER)
+    return describe_stop_reason(stop_reason, only_evaluates=kind != JobKind.GENERATE_ANSWER)

@@ -15,7 +15,7 @@ import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from redraft.domain.text.screens import reveal
+from redraft.domain.text.control_characters import reveal
 
 # Rare punctuation characters. Markers are punctuation too, so a frame does not change how Markdown reads its neighbours
 _OPEN, _CLOSE, _END = "\u2e4a", "\u2e4b", "\u2e4c"

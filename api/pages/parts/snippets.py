@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pprint import pformat
 from typing import Any, cast
 
-from redraft.domain.text.screens import reveal_in_json
+from redraft.domain.text.control_characters import reveal_in_json
 
 SHOWN_CHARS = 50_000
 KEY = "REDRAFT_API_KEY"

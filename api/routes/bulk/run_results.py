@@ -16,7 +16,7 @@ from api.http.parameters import Page, PositionQuery
 from api.http.responses import render
 from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
-from redraft.domain.bulk.run_facts import RunReport
+from redraft.domain.bulk.run_statistics import RunReport
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_results import METADATA_COLUMNS_MAX, RESULT_COLUMNS

@@ -20,7 +20,7 @@ from redraft.cli.exits import Exit
 from redraft.cli.sessions import load_settings
 from redraft.cli.views import live
 from redraft.domain.bulk.phrases import count
-from redraft.domain.jobs.states import say_stop_reason
+from redraft.domain.jobs.states import describe_stop_reason
 from redraft.errors import RedraftError, Unavailable
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _print_end(job: dict[str, Any], seconds: float) -> bool:
         output.show("Final answer:", "bold")
         output.show(result["final_answer"])
     calls = f"{usage['calls']} model calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens"
-    output.show(f"Stop reason: {say_stop_reason(job['stop_reason'])}; {calls}, {output.span(seconds)}.")
+    output.show(f"Stop reason: {describe_stop_reason(job['stop_reason'])}; {calls}, {output.span(seconds)}.")
     if result and not result["success"]:
         output.show("No answer met all required criteria: this is the best one.", "yellow")
     if error:

@@ -8,7 +8,7 @@ from rich.text import Text
 from redraft.cli import output
 from redraft.cli.output import NONE
 from redraft.datasets.columns import shown
-from redraft.domain.bulk.phrases import count, say_names
+from redraft.domain.bulk.phrases import count, format_names
 from redraft.domain.jobs.requests import GenerateAnswer, dump
 from redraft.operations.bulk.dataset_checks import DatasetCheck
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
@@ -95,7 +95,7 @@ def _cost(found: DatasetCheck) -> str:
     if found.cost_max_usd is not None:
         return f"at most ${found.cost_max_usd}"
     if found.unpriced_models:
-        return f"unknown: the price of {say_names(found.unpriced_models)} is unknown; set it in REDRAFT_PRICES"
+        return f"unknown: the price of {format_names(found.unpriced_models)} is unknown; set it in REDRAFT_PRICES"
     return "unknown: a model that rows name is not set up here"
 
 

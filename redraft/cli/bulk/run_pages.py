@@ -9,7 +9,7 @@ from rich.text import Text
 from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
 from redraft.cli.output import NONE
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
 
@@ -80,7 +80,7 @@ def show_items(items: Sequence[Mapping[str, Any]]) -> None:
             "item": lambda item: f"{item['number']}",
             "custom_id": lambda item: output.one_line(item["custom_id"], 40),
             "status": _item_status,
-            "score": lambda item: NONE if item["final_score"] is None else say_score(item["final_score"]),
+            "score": lambda item: NONE if item["final_score"] is None else format_score(item["final_score"]),
             "iterations": lambda item: f"{item['iterations']}",
             "outcome": _outcome,
         },

@@ -10,7 +10,7 @@ from rich.text import Text
 from redraft.cli import options, output, sessions
 from redraft.cli.output import NONE
 from redraft.cli.views.verdicts import SIGNS, has_signs, level_of, state_of
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 
 if TYPE_CHECKING:
     from redraft.domain.text.diffs import DiffPart
@@ -66,7 +66,7 @@ def _text(row: "CriterionRow | None") -> str:
 def _cell(column: "MatrixColumn", with_signs: bool, row: "CriterionRow | None") -> Text:  # noqa: FBT001 - for `partial`
     if row is None:
         style = "green" if column.passed else "yellow"
-        return Text(NONE) if column.score is None else Text(say_score(column.score), style=style)
+        return Text(NONE) if column.score is None else Text(format_score(column.score), style=style)
     cell = next((each for each in column.cells if each.id == row.id), None)
     if cell is None:
         return Text(NONE)

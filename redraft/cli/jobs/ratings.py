@@ -7,7 +7,7 @@ import typer
 
 from redraft.cli import options, output, sessions
 from redraft.cli.output import NONE
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 from redraft.errors import Invalid
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _show_ratings(found: "Sequence[Rating]") -> None:
             "iteration": lambda each: f"{each.iteration}" + (f".{each.candidate}" if each.candidate > 1 else ""),
             "criterion": lambda each: output.one_line(each.criterion or NONE),
             "verdict": lambda each: each.verdict,
-            "score": lambda each: NONE if each.score is None else say_score(each.score),
+            "score": lambda each: NONE if each.score is None else format_score(each.score),
             "rater": lambda each: output.one_line(each.rater, 60),
             "age": lambda each: output.age(each.created_at),
             "note": lambda each: output.one_line(each.note, 200),

@@ -77,7 +77,7 @@ def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:
 
 def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
     from redraft.domain.checks.shorthand import read_check
-    from redraft.domain.jobs.drafts import free_id, kebab
+    from redraft.domain.jobs.drafts import kebab, unused_id
 
     kind, equals, value = text.partition("=")
     kind = kind.strip().replace("-", "_")
@@ -87,7 +87,7 @@ def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
         raise typer.BadParameter(f"{text!r}: {error}", param_hint="--check") from error
     taken = [str(cast("Mapping[str, Any]", each).get("id")) for each in before if isinstance(each, dict)]
     return {
-        "id": free_id(kebab(kind), taken),
+        "id": unused_id(kebab(kind), taken),
         "kind": "check",
         "required": True,
         "check": check.model_dump(mode="json", exclude_none=True),

@@ -11,8 +11,8 @@ from redraft.cli.output import NONE
 from redraft.cli.views import grounding_output
 from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
-from redraft.domain.bulk.phrases import count, say_score
-from redraft.domain.jobs.states import JobKind, say_stop_reason
+from redraft.domain.bulk.phrases import count, format_score
+from redraft.domain.jobs.states import JobKind, describe_stop_reason
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
@@ -44,12 +44,12 @@ def status(job: Job) -> Text:
 
 
 def _stopped_by(job: Job) -> str:
-    return say_stop_reason(job.stop_reason or "", only_evaluates=job.kind != JobKind.GENERATE_ANSWER)
+    return describe_stop_reason(job.stop_reason or "", only_evaluates=job.kind != JobKind.GENERATE_ANSWER)
 
 
 def _score(job: Job) -> str:
     best = job.progress.best_score
-    return f"{NONE if best is None else say_score(best)}/{say_score(job.progress.score_threshold)}"
+    return f"{NONE if best is None else format_score(best)}/{format_score(job.progress.score_threshold)}"
 
 
 def _generator(job: Job) -> str:
@@ -145,7 +145,7 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         output.show(f"→ {by}{words}", style)
         return
     reused = " (as an equal answer before)" if verdict.reused_from else ""
-    output.show(f"→ {by}score {say_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
+    output.show(f"→ {by}score {format_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
     for text, style in (*grounding_output.claim_lines(verdict.grounding), *whole_lines(verdict.model_dump())):
         output.show(text, style)
 

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from redraft.cli import output
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 
 Line = tuple[str, str]
 """Text and style."""
@@ -56,7 +56,7 @@ def whole_lines(verdict: Facts) -> Iterator[Line]:
         yield f"  {_criterion_line(criterion)}", ""
     yield from _words_of(verdict, _CHARS_MAX)
     for judge in verdict.get("judges") or ():
-        score = "no verdict" if judge["score"] is None else say_score(judge["score"])
+        score = "no verdict" if judge["score"] is None else format_score(judge["score"])
         yield f"  {judge['model']}, call {judge['sample'] + 1}: {score}", "dim"
 
 

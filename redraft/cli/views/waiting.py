@@ -15,8 +15,8 @@ from redraft.cli.views.following import follow, show_event
 from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.cli.views.live import make_view
-from redraft.domain.bulk.phrases import say_score
-from redraft.domain.jobs.states import say_stop_reason
+from redraft.domain.bulk.phrases import format_score
+from redraft.domain.jobs.states import describe_stop_reason
 from redraft.errors import RETRYABLE_CODES
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.iterations import Iteration
@@ -62,7 +62,7 @@ def _print_audit(iterations: Sequence[Iteration]) -> None:
     ]
     for model in dict.fromkeys(found.evaluator_model for _, found in audits):
         scores = ", ".join(
-            f"iteration {number} {'unscored' if found.score is None else say_score(found.score)}"
+            f"iteration {number} {'unscored' if found.score is None else format_score(found.score)}"
             for number, found in audits
             if found.evaluator_model == model
         )
@@ -72,7 +72,7 @@ def _print_audit(iterations: Sequence[Iteration]) -> None:
 def _summary(job: Job, seconds: float) -> str:
     parts = [job.id]
     if job.result and job.result["final_score"] is not None:
-        parts.append(f"score {say_score(job.result['final_score'])} of iteration {job.result['best_iteration']}")
+        parts.append(f"score {format_score(job.result['final_score'])} of iteration {job.result['best_iteration']}")
     return " · ".join([*parts, output.usage_text(job.usage), output.span(seconds)])
 
 
@@ -97,7 +97,7 @@ def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
     if job.status == "canceled":
         return Exit.INTERRUPTED
     if must_be_accepted and not (job.result and job.result["success"]):
-        output.say(f"The answer was not accepted ({say_stop_reason(job.stop_reason or '')}).", "yellow")
+        output.say(f"The answer was not accepted ({describe_stop_reason(job.stop_reason or '')}).", "yellow")
         return Exit.NOT_ACCEPTED
     return Exit.OK
 

@@ -9,7 +9,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def made_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def cached_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache like `functools.lru_cache`, but compute each value once even if several threads ask at the same time."""
     # The first steps of a worker begin together, and each would compile the same patterns and templates.
 

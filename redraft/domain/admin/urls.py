@@ -25,7 +25,7 @@ class RequestTarget:
         return f"{self.host}:{self.port}"
 
 
-def url_fault(url: str) -> str | None:
+def url_error(url: str) -> str | None:
     """Return why a URL cannot be used, or None."""
     try:
         read_url(url)

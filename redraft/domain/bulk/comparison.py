@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import fsum
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row
-from redraft.domain.bulk.phrases import count, say_difference, say_names, say_p
+from redraft.domain.bulk.phrases import count, describe_difference, format_names, format_p
 from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Mean, mcnemar_p, paired_share_difference
 
@@ -113,29 +113,29 @@ def _compare_verdicts(before: _Rows, after: _Rows) -> Verdicts:
 
 def _say(found: Comparison, name: str) -> tuple[str, ...]:
     if found.mcnemar_p is None:
-        return (f"No row can be compared with {name}: none has a verdict in both.", *_say_left_out(found, name))
+        return (f"No row can be compared with {name}: none has a verdict in both.", *_describe_left_out(found, name))
     losses = "1 loss" if found.losses == 1 else f"{found.losses} losses"
     return (
-        say_difference("mean score", found.score, than=f"that of {name}"),
-        say_difference("pass rate", found.pass_rate, than=f"that of {name}", unit="points", p=found.mcnemar_p),
+        describe_difference("mean score", found.score, than=f"that of {name}"),
+        describe_difference("pass rate", found.pass_rate, than=f"that of {name}", unit="points", p=found.mcnemar_p),
         f"By score: {count(found.wins, 'win')}, {count(found.ties, 'tie')}, {losses}.",
-        say_flips(found),
-        *_say_left_out(found, name),
+        describe_flips(found),
+        *_describe_left_out(found, name),
     )
 
 
-def say_flips(found: Comparison) -> str:
+def describe_flips(found: Comparison) -> str:
     """Name the rows that pass in one run only, with the p-value of their numbers."""
     if found.mcnemar_p is None or not (found.newly_failing or found.newly_passing):
         return f"Of {count(found.n, 'row')} compared none passes in one run only."
     parts = [
-        f"{count(len(rows), 'row')} newly {what}" + (f" ({say_names(rows)})" if rows else "")
+        f"{count(len(rows), 'row')} newly {what}" + (f" ({format_names(rows)})" if rows else "")
         for what, rows in (("failing", found.newly_failing), ("passing", found.newly_passing))
     ]
-    return f"{', '.join(parts)}; McNemar's exact test: {say_p(found.mcnemar_p)}."
+    return f"{', '.join(parts)}; McNemar's exact test: {format_p(found.mcnemar_p)}."
 
 
-def _say_left_out(found: Comparison, name: str) -> list[str]:
+def _describe_left_out(found: Comparison, name: str) -> list[str]:
     verdicts = found.verdicts
     kinds = (
         (verdicts.lost, f"with a verdict in {name} only"),
@@ -144,7 +144,7 @@ def _say_left_out(found: Comparison, name: str) -> list[str]:
         (found.only_in_baseline, f"in {name} only"),
         (found.only_in_new, "in the new run only"),
     )
-    words = [f"Left out: {count(len(rows), 'row')} {where} ({say_names(rows)})." for rows, where in kinds if rows]
+    words = [f"Left out: {count(len(rows), 'row')} {where} ({format_names(rows)})." for rows, where in kinds if rows]
     if verdicts.repeats_without:
         words.append(f"Left out: {count(verdicts.repeats_without, 'repeat')} without a verdict of rows compared.")
     return words

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from redraft.domain.bulk.comparison import Comparison, say_flips
+from redraft.domain.bulk.comparison import Comparison, describe_flips
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import (
     SIGNIFICANT,
     count,
+    describe_difference,
     direction_shown,
+    format_names,
+    format_p,
+    format_share,
     percent,
-    say_difference,
-    say_names,
-    say_p,
-    say_share,
 )
-from redraft.domain.bulk.run_facts import pass_rate_of
+from redraft.domain.bulk.run_statistics import pass_rate_of
 from redraft.domain.evaluation.scores import meets
 
 Gate = Literal["min_pass_rate", "fail_on_regression"]
@@ -59,7 +59,7 @@ def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
     words += f"{percent(value)}; {percent(wanted)} is wanted."
     if without:
         words += f" {without} without a verdict {'counts' if without == 1 else 'count'} as not accepted"
-        words += f"; of the others {say_share(pass_rate_of(items))} passed." if without < len(items) else "."
+        words += f"; of the others {format_share(pass_rate_of(items))} passed." if without < len(items) else "."
     return GateResult("min_pass_rate", passed, words)
 
 
@@ -81,7 +81,7 @@ def check_regression(comparison: Comparison | None) -> GateResult:
         return GateResult("fail_on_regression", passed=False, words="Not passed: no row can be compared.")
     if reasons := _regressions(comparison):
         return GateResult("fail_on_regression", passed=False, words=f"Not passed: {' '.join(reasons)}")
-    words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", say_flips(comparison)]
+    words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", describe_flips(comparison)]
     return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_doubts(comparison)]))
 
 
@@ -90,9 +90,9 @@ def _doubts(comparison: Comparison) -> list[str]:
     score, rate = comparison.score, comparison.pass_rate
     words: list[str] = []
     if score and score.high is not None and score.high < 0:
-        words.append(say_difference("mean score", score, than=BASELINE))
+        words.append(describe_difference("mean score", score, than=BASELINE))
     if rate and rate.high is not None and rate.high < 0:
-        words.append(say_difference("pass rate", rate, than=BASELINE, unit="points", p=comparison.mcnemar_p))
+        words.append(describe_difference("pass rate", rate, than=BASELINE, unit="points", p=comparison.mcnemar_p))
     return words
 
 
@@ -100,12 +100,12 @@ def _regressions(comparison: Comparison) -> list[str]:
     verdicts, p = comparison.verdicts, comparison.mcnemar_p
     reasons: list[str] = []
     if p is not None and p < SIGNIFICANT and len(comparison.newly_failing) > len(comparison.newly_passing):
-        reasons.append(say_flips(comparison))
+        reasons.append(describe_flips(comparison))
     if direction_shown(comparison.score) == "lower":
-        reasons.append(say_difference("mean score", comparison.score, than=BASELINE))
+        reasons.append(describe_difference("mean score", comparison.score, than=BASELINE))
     if verdicts.p < SIGNIFICANT and len(verdicts.lost) > len(verdicts.won):
         reasons.append(
-            f"{count(len(verdicts.lost), 'row')} lost their verdict ({say_names(verdicts.lost)}), "
-            f"{len(verdicts.won)} won one; {say_p(verdicts.p)}."
+            f"{count(len(verdicts.lost), 'row')} lost their verdict ({format_names(verdicts.lost)}), "
+            f"{len(verdicts.won)} won one; {format_p(verdicts.p)}."
         )
     return reasons

@@ -25,7 +25,7 @@ def direction_shown(difference: Mean | None) -> Direction | None:
     return "lower" if difference.high < 0 else None
 
 
-def say_difference(
+def describe_difference(
     what: str, difference: Mean | None, *, than: str, unit: Unit = "score", p: float | None = None
 ) -> str:
     """Describe a paired difference in sentences.
@@ -44,7 +44,7 @@ def say_difference(
     if difference.low is None or difference.high is None:
         return f"The {what} against {than} is {value}, of {rows}: from so few no interval can be computed."
     span = f"95 % interval {_signed(difference.low, unit)} to {_signed(difference.high, unit)}, {rows}"
-    facts = span if p is None else f"{span}, {say_p(p)}"
+    facts = span if p is None else f"{span}, {format_p(p)}"
     shown = direction_shown(difference)
     if p is not None:
         shown = "higher" if difference.value > 0 else "lower" if difference.value < 0 else None
@@ -69,23 +69,23 @@ def say_difference(
     return f"No difference in the {what} shown against {than}: {value} ({facts}). {limit}"
 
 
-def say_share(share: Estimate | None) -> str:
+def format_share(share: Estimate | None) -> str:
     if share is None:
         return "no share (no items)"
     return f"{percent(share.value)} (95 % interval {percent(share.low)} to {percent(share.high)})"
 
 
-def say_names(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Return the first names and the number of the others."""
     shown = ", ".join(names[:_NAMES_MAX])
     return shown if len(names) <= _NAMES_MAX else f"{shown} and {len(names) - _NAMES_MAX} more"
 
 
-def say_p(p: float) -> str:
+def format_p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def say_score(score: float) -> str:
+def format_score(score: float) -> str:
     """Write a score with two digits. It is cut, not rounded, so that 0.799 does not read as 0.8."""
     return f"{int(score * 100 + 1e-9) / 100:.2f}"
 

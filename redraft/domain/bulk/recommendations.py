@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, sum_costs
-from redraft.domain.bulk.phrases import count, dollars, percent, say_share
+from redraft.domain.bulk.phrases import count, dollars, format_share, percent
 from redraft.domain.bulk.uplift import WHO, IterationYield, Who, outside_verdict, yields_of
 from redraft.domain.evaluation.calibration import RATINGS_NEEDED, suggest_threshold
 
@@ -42,7 +42,7 @@ def recommend_iter_max(items: Sequence[ItemOutcome]) -> Recommendation:
         return Recommendation(None, why_not)
     reached = [each for each in yields[1:] if each.reached >= REACHED_NEEDED]
     best = max((each.number for each in reached if each.newly_accepted >= YIELD_NEEDED * each.reached), default=1)
-    return Recommendation(best, f"iter_max {best}: {_say_why(best, yields, len(evaluated) - accepted)}")
+    return Recommendation(best, f"iter_max {best}: {_describe_why(best, yields, len(evaluated) - accepted)}")
 
 
 def _too_few(evaluated: Sequence[ItemOutcome]) -> str | None:
@@ -73,7 +73,7 @@ def _why_no_iter_max(yields: Sequence[IterationYield], n: int, accepted: int) ->
     return None
 
 
-def _say_why(best: int, yields: Sequence[IterationYield], left: int) -> str:
+def _describe_why(best: int, yields: Sequence[IterationYield], left: int) -> str:
     here, after = yields[best - 1], yields[best:]
     brought = f"iteration {best} was reached by {count(here.reached, 'item')} and brought {here.newly_accepted} more"
     if not after and not left:
@@ -105,7 +105,7 @@ def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None
         seen = Counter((score, passed) for score, passed in verdicts if passed is not None)
         if seen.total() >= RATINGS_NEEDED:
             return _by_verdicts(seen, who)
-    near = "" if threshold is None else _say_near(evaluated, threshold)
+    near = "" if threshold is None else _describe_near(evaluated, threshold)
     return Recommendation(
         None,
         f"Nothing can be recommended for the threshold: fewer than {RATINGS_NEEDED} returned answers have a verdict of "
@@ -127,11 +127,11 @@ def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Recommendation:
     if found.n < REACHED_NEEDED:
         words = f"{nothing} {who} {accept} {wanted} of {scored}, but so few answers are no basis."
         return Recommendation(None, words)
-    shown = f"{who} {accept} {say_share(found.precision)} of {scored}"
+    shown = f"{who} {accept} {format_share(found.precision)} of {scored}"
     return Recommendation(found.value, f"Threshold {found.value:.3g}: {shown}. At any lower one it is below {wanted}.")
 
 
-def _say_near(evaluated: Sequence[ItemOutcome], threshold: float) -> str:
+def _describe_near(evaluated: Sequence[ItemOutcome], threshold: float) -> str:
     near = sum(
         not item.is_accepted
         and item.final_score is not None

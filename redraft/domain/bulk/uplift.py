@@ -13,7 +13,7 @@ from math import fsum
 from typing import Literal, get_args
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row, sum_costs
-from redraft.domain.bulk.phrases import count, say_difference, say_share
+from redraft.domain.bulk.phrases import count, describe_difference, format_share
 from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Estimate, Mean, clustered_share, share
 
@@ -92,8 +92,8 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     gain = mean_difference(pairs, clusters=[item.custom_id for item, _, _ in scored])
     helped, hurt, unchanged = (_part(scored, way) for way in (1, -1, 0))
     backings = tuple(found for who in WHO if (found := _backing(evaluated, who)))
-    independent = tuple(map(_say_backing, backings)) or (UNBACKED,)
-    words = _say_gain(len(pairs), revised, gain, (helped, hurt, unchanged)) + (independent if revised else ())
+    independent = tuple(map(_describe_backing, backings)) or (UNBACKED,)
+    words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged)) + (independent if revised else ())
     return Uplift(
         n=len(pairs),
         revised=revised,
@@ -189,24 +189,24 @@ def _backing(evaluated: Sequence[ItemOutcome], who: Who) -> Backing | None:
     return Backing(who, len(seen), gap, share(sum(of_accepted), len(of_accepted)))
 
 
-def _say_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, Part, Part]) -> tuple[str, ...]:
+def _describe_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, Part, Part]) -> tuple[str, ...]:
     if n == 0:
         return ("No item has both a first and a final score: the effect of the loop is unknown.",)
     if revised == 0:
         return (f"None of {count(n, 'item')} went beyond iteration 1: there is no revision to evaluate.",)
     helped, hurt, unchanged = parts
-    counts = f"Helped: {helped.count}, {say_share(helped.share)}. Hurt: {hurt.count}, {say_share(hurt.share)}."
+    counts = f"Helped: {helped.count}, {format_share(helped.share)}. Hurt: {hurt.count}, {format_share(hurt.share)}."
     return (
         f"{revised} of {count(n, 'item')} went beyond iteration 1.",
-        say_difference("mean score of the returned answers", gain, than="that of the first answers"),
+        describe_difference("mean score of the returned answers", gain, than="that of the first answers"),
         f"{counts} Unchanged: {unchanged.count}.",
     )
 
 
-def _say_backing(backing: Backing) -> str:
+def _describe_backing(backing: Backing) -> str:
     words = f"{backing.who[0].upper()}{backing.who[1:]} evaluated {count(backing.n, 'returned answer')}."
     if backing.confirmed:
-        words += f" Of the accepted ones they accept {say_share(backing.confirmed)}."
+        words += f" Of the accepted ones they accept {format_share(backing.confirmed)}."
     if backing.gap:
-        words += " " + say_difference("loop's own score", backing.gap, than="theirs")
+        words += " " + describe_difference("loop's own score", backing.gap, than="theirs")
     return words

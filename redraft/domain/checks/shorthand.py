@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.bodies.pointers import words_of
-from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
+from redraft.domain.bodies.validation_errors import message_of
+from redraft.domain.checks.registry import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 
@@ -33,7 +33,7 @@ def read_check(kind: str, text: str | None) -> Check:
 
 def describe_error(error: ValidationError) -> str:
     """Word the first validation error without its input."""
-    return words_of(error.errors(include_url=False, include_input=False)[0])
+    return message_of(error.errors(include_url=False, include_input=False)[0])
 
 
 def _values(kind: str, text: str | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.domain.evaluation.json_spans import OBJECTS_MAX, Span, find_spans
 from redraft.domain.evaluation.lenient_json import JsonObject, load_json, repair_json
-from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Statement, Untrusted, tokens
+from redraft.domain.evaluation.quoted_verdicts import NO_UNTRUSTED_TEXTS, Statement, UntrustedTexts, tokens
 from redraft.domain.text.cleaning import clean, fold, preview
 from redraft.domain.text.thinking import answer_in
 
@@ -86,12 +86,12 @@ class Reader(Generic[T]):
 def find_object(text: str, finish_reason: str | None, is_verdict: IsVerdict) -> Found | Unusable:
     """Find the one object in a reply that `is_verdict` recognises."""
     reader = Reader(is_verdict, lambda found: _as_json(found.value, sort_keys=True) or found.source)
-    read = read_verdict(reader, text, finish_reason, NOTHING_UNTRUSTED)
+    read = read_verdict(reader, text, finish_reason, NO_UNTRUSTED_TEXTS)
     return read if isinstance(read, Unusable) else read[0]
 
 
 def read_verdict(
-    reader: Reader[T], text: str, finish_reason: str | None, untrusted: Untrusted
+    reader: Reader[T], text: str, finish_reason: str | None, untrusted: UntrustedTexts
 ) -> tuple[Found, T] | Unusable:
     """Read the one verdict in a reply that is the evaluator's own.
 
@@ -125,10 +125,10 @@ def _read(reader: Reader[T], found: Found) -> T | Unusable:
         return error.unusable
 
 
-def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: Untrusted) -> bool:
-    span, is_cut = found.span, not found.span.is_closed
+def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: UntrustedTexts) -> bool:
+    span, is_truncated = found.span, not found.span.is_closed
     if isinstance(read, Unusable):
-        return untrusted.holds_object(found.source, is_cut=is_cut)
+        return untrusted.holds_object(found.source, is_truncated=is_truncated)
     statement = reader.state(read)
     if found.is_alone:
         return untrusted.holds_whole_reply(statement, found.source)
@@ -137,10 +137,12 @@ def _is_quoted(found: Found, read: T | Unusable, reader: Reader[T], untrusted: U
         return True
     if (span.has_lead or span.has_sequel) and untrusted.states_all(statement):
         return True
-    return untrusted.holds_verdict(statement, found.source, is_cut=is_cut)
+    return untrusted.holds_verdict(statement, found.source, is_truncated=is_truncated)
 
 
-def _find_objects(text: str, finish_reason: str | None, is_verdict: IsVerdict, untrusted: Untrusted) -> list[Found]:
+def _find_objects(
+    text: str, finish_reason: str | None, is_verdict: IsVerdict, untrusted: UntrustedTexts
+) -> list[Found]:
     source = text.strip().removeprefix("\ufeff").lstrip()
     whole = load_json(source)
     if isinstance(whole, JsonObject):
@@ -154,14 +156,14 @@ def _find_objects(text: str, finish_reason: str | None, is_verdict: IsVerdict, u
     spans, in_thought = find_spans(text, untrusted)
     if len(spans) > OBJECTS_MAX:
         raise UnreadableError("ambiguous", f"The reply holds more than {OBJECTS_MAX} objects: {_excerpt(text)}")
-    is_cut = may_be_cut(finish_reason)
-    values = list(_load(spans, may_repair=not is_cut))
+    is_truncated = may_be_cut(finish_reason)
+    values = list(_load(spans, may_repair=not is_truncated))
     verdicts = [
         found
         for span, (value, repaired) in zip(spans, values, strict=True)
         for found in _verdicts(span, value, is_verdict, repaired=repaired)
     ]
-    if is_cut and (in_thought or not verdicts or not spans[-1].is_closed):
+    if is_truncated and (in_thought or not verdicts or not spans[-1].is_closed):
         reason = f"finish reason {finish_reason}" if finish_reason else "no finish reason"
         raise UnreadableError("truncated", f"The reply was cut, or may have been ({reason}): {_excerpt(text)}")
     if not verdicts:

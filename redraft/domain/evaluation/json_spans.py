@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from redraft.domain.evaluation.lenient_json import JsonObject, load_json
-from redraft.domain.evaluation.untrusted import Untrusted
+from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.text.thinking import (
     CLOSER,
     CLOSER_PATTERN,
@@ -64,7 +64,7 @@ _NEXT = re.compile(
 _TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN})', re.DOTALL | re.IGNORECASE)
 
 
-def find_spans(text: str, untrusted: Untrusted) -> tuple[list[Span], bool]:
+def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
     """Return the spans, and whether the text ends within thinking text.
 
     One pass from left to right, because thinking tags within the strings of an object are only characters.
@@ -95,7 +95,7 @@ def find_spans(text: str, untrusted: Untrusted) -> tuple[list[Span], bool]:
 _AROUND = re.compile(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
 
 
-def _end_of_thought(text: str, opener: re.Match[str], untrusted: Untrusted) -> int | None:
+def _end_of_thought(text: str, opener: re.Match[str], untrusted: UntrustedTexts) -> int | None:
     end = end_of_thought(text, opener, untrusted.closing)
     if end is not None or text[: opener.start()].strip():
         return end
@@ -112,17 +112,17 @@ def _mark_alone(text: str, spans: list[Span]) -> list[Span]:
     return spans if re.search(r"\w", beside) else [replace(spans[0], is_alone=True)]
 
 
-def _begins_thinking(opener: re.Match[str], untrusted: Untrusted) -> bool:
+def _begins_thinking(opener: re.Match[str], untrusted: UntrustedTexts) -> bool:
     """An opener within a reply may be quoted. At the beginning it is the evaluator's own."""
     return not opener.string[: opener.start()].strip() or key_of(opener) not in untrusted.opening
 
 
-def _ends_thinking(text: str, at: int, untrusted: Untrusted) -> bool:
+def _ends_thinking(text: str, at: int, untrusted: UntrustedTexts) -> bool:
     closer = CLOSER.match(text, at)
     return closer is not None and closes_alone(closer) and key_of(closer) not in untrusted.closing
 
 
-def _take_object(text: str, start: int, spans: list[Span], untrusted: Untrusted) -> int:
+def _take_object(text: str, start: int, spans: list[Span], untrusted: UntrustedTexts) -> int:
     """Append the object that begins at `start`, and return the position after it."""
     last = _object_end(text, start, untrusted)
     if last is None:
@@ -138,7 +138,7 @@ def _take_object(text: str, start: int, spans: list[Span], untrusted: Untrusted)
     return end
 
 
-def _object_end(text: str, start: int, untrusted: Untrusted) -> re.Match[str] | None:
+def _object_end(text: str, start: int, untrusted: UntrustedTexts) -> re.Match[str] | None:
     depth = 0
     for token in _TOKEN.finditer(text, start):
         depth += (token[0] == "{") - (token[0] == "}")

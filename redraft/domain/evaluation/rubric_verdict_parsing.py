@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, cast
 
 from redraft.domain.evaluation.json_extraction import Found, Reader, UnreadableError, Unusable, repeated_in
+from redraft.domain.evaluation.quoted_verdicts import NO_UNTRUSTED_TEXTS, Decision, Statement, UntrustedTexts
 from redraft.domain.evaluation.reply_members import plain, plain_members, sentence_of, strict_flag, text_of
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
 from redraft.domain.evaluation.scores import describe
-from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
 from redraft.domain.evaluation.verdict_parsing import Verdict, criteria_statement, own_verdict, says_flag
 from redraft.domain.text.cleaning import clean, fold, preview
 
@@ -26,7 +26,7 @@ def read_rubric_reply(
     text: str,
     *,
     finish_reason: str | None = "stop",
-    untrusted: Untrusted = NOTHING_UNTRUSTED,
+    untrusted: UntrustedTexts = NO_UNTRUSTED_TEXTS,
 ) -> Verdict | Unusable:
     """Read a reply that must cover exactly these criteria, each once."""
     ids = [criterion.id for criterion in criteria]

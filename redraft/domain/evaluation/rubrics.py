@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
 from redraft.domain.checks.descriptions import describe_check
-from redraft.domain.checks.kinds import CHECK_KINDS, Check, run_check, written
+from redraft.domain.checks.registry import CHECK_KINDS, Check, run_check, written
 from redraft.domain.evaluation.scores import meets
 
 CRITERIA_MAX = 50

@@ -19,6 +19,7 @@ from redraft.domain.evaluation.json_extraction import (
     read_verdict,
     repeated_in,
 )
+from redraft.domain.evaluation.quoted_verdicts import NO_UNTRUSTED_TEXTS, Decision, Statement, UntrustedTexts
 from redraft.domain.evaluation.reply_members import (
     flag_of,
     plain,
@@ -30,7 +31,6 @@ from redraft.domain.evaluation.reply_members import (
 )
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, result_of
 from redraft.domain.evaluation.scores import TOLERANCE, ScoreError, describe, fraction_or_none, read_score
-from redraft.domain.evaluation.untrusted import NOTHING_UNTRUSTED, Decision, Statement, Untrusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ _LOST = "The evaluator's reply was not valid JSON, and mending it lost a part of
 
 
 def read_reply(
-    fields: ReplyMap, text: str, *, finish_reason: str | None = "stop", untrusted: Untrusted = NOTHING_UNTRUSTED
+    fields: ReplyMap, text: str, *, finish_reason: str | None = "stop", untrusted: UntrustedTexts = NO_UNTRUSTED_TEXTS
 ) -> Verdict | Unusable:
     """Read a reply by a profile's map. A verdict that stands in an untrusted text is not the evaluator's own."""
     reader = Reader(partial(_is_verdict, fields), partial(_verdict, fields), partial(_statement, fields))
@@ -107,7 +107,7 @@ def read_reply(
 
 
 def own_verdict(
-    reader: Reader[Verdict], text: str, finish_reason: str | None, untrusted: Untrusted
+    reader: Reader[Verdict], text: str, finish_reason: str | None, untrusted: UntrustedTexts
 ) -> Verdict | Unusable:
     """Return the evaluator's own verdict, with an issue if its repair lost text."""
     read = read_verdict(reader, text, finish_reason, untrusted)
@@ -247,7 +247,7 @@ def read_claims_reply(
     *,
     unclaimed: float,
     finish_reason: str | None = "stop",
-    untrusted: Untrusted = NOTHING_UNTRUSTED,
+    untrusted: UntrustedTexts = NO_UNTRUSTED_TEXTS,
 ) -> Verdict | Unusable:
     """Read a reply that checks an answer claim by claim. `unclaimed` is the score of an answer without claims."""
     reader = Reader(has_claims, lambda found: _claims_verdict(read_check(found, sources), unclaimed), _claims_statement)

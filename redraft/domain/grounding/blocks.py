@@ -20,7 +20,7 @@ from redraft.domain.grounding.reference_lists import (
     is_title,
     list_in_one_line,
 )
-from redraft.domain.text.lines import Line, read_lines
+from redraft.domain.text.markdown_lines import Line, read_lines
 
 Kind = Literal["prose", "heading", "code", "row", "note"]
 

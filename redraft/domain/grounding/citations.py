@@ -136,7 +136,7 @@ class _Reading:
         """Add the citations and issues of a marker, and return the existing sources that it cites."""
         cited = list(dict.fromkeys(number for span in marker.spans for number in self._numbers(marker, *span)))
         if marker.unread:
-            wanted = spelled_marker(marker.unread, self.style)
+            wanted = format_marker(marker.unread, self.style)
             words = f"is not understood as a citation: write {wanted} if it is one, else leave out the brackets"
             self._report("unread_mark", marker, marker.unread[0], words)
         room = max(0, CITATIONS_MAX - len(self.citations))
@@ -186,7 +186,7 @@ class _Reading:
         return Citation(number - 1, number, source.chunk_id, source.document_id, quoted, start, end)
 
 
-def spelled_marker(numbers: Iterable[int], style: Style) -> str:
+def format_marker(numbers: Iterable[int], style: Style) -> str:
     """Write a marker in the spelling that the prompt asks for."""
     if style == "footnote":
         return ",".join(str(number).translate(RAISED_DIGITS) for number in numbers)

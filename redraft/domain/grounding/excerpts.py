@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from redraft.domain.grounding.citations import cited_numbers
 from redraft.domain.text.cleaning import preview
-from redraft.domain.text.words import read_content
+from redraft.domain.text.content_words import read_content
 
 GAP = "[…]"
 _PASSAGE_CHARS = 800

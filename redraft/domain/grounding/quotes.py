@@ -10,8 +10,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 
+from redraft.domain.text.content_words import is_unspaced
 from redraft.domain.text.visible_text import visible
-from redraft.domain.text.words import is_unspaced
 
 # The minimum of letters and digits in a quote, and in each part of one with ellipses. Those of scripts without spaces
 # count twice. Shorter quotes occur in any source by chance.

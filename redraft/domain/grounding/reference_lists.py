@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Protocol
 
 from redraft.domain.grounding.source_words import SOURCE
-from redraft.domain.text.lines import Line
+from redraft.domain.text.markdown_lines import Line
 
 _NOTES = "footnotes|notes"
 _TITLES = (

@@ -19,8 +19,8 @@ from redraft.domain.grounding.list_numbers import ListNumbers
 from redraft.domain.grounding.non_statements import asks_for_sources, is_denial, is_small_talk
 from redraft.domain.grounding.sentences import Sentence
 from redraft.domain.numbers.quantities import Number
+from redraft.domain.text.content_words import TextContent, read_content, stem
 from redraft.domain.text.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
-from redraft.domain.text.words import TextContent, read_content, stem
 
 # The share of a sentence's content words and numbers that a source must contain to support it. docs/grounding.md has
 # the measurement: paraphrases of a source reach it, other sentences about its subject do not.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from redraft.domain.grounding.citation_markers import Style
-from redraft.domain.grounding.citations import Issue, spelled_marker
+from redraft.domain.grounding.citations import Issue, format_marker
 from redraft.domain.grounding.non_statements import asks_for_sources
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence
 from redraft.domain.text.cleaning import preview
@@ -112,7 +112,7 @@ def _unsupported_by(sentence: ScoredSentence, reason: Reason) -> Unsupported:
 def _missing(style: Style) -> str:
     if style == "endnote":
         return 'The answer cites no source: end with a line "Sources:" and beneath it [Source 1] and the like.'
-    wanted = spelled_marker([1], style)
+    wanted = format_marker([1], style)
     return f"The answer cites no source: name the source behind each statement by its number, as in {wanted}."
 
 

@@ -51,8 +51,10 @@ def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unus
     """Read the reply to a draft prompt. The message of an unusable reply asks the model for a correction."""
     found = find_object(text, finish_reason, lambda value: "instruct" in value and "rubric" in value)
     if isinstance(found, Unusable):
-        is_cut = found.kind == "truncated" or may_be_cut(finish_reason)
-        return Unusable("truncated" if is_cut else "invalid_json", "It was cut off." if is_cut else _NO_OBJECT)
+        is_truncated = found.kind == "truncated" or may_be_cut(finish_reason)
+        return Unusable(
+            "truncated" if is_truncated else "invalid_json", "It was cut off." if is_truncated else _NO_OBJECT
+        )
     try:
         return _draft(found.value)
     except ValueError as error:
@@ -68,7 +70,7 @@ def _draft(reply: Mapping[str, Any]) -> Draft:
     for number, line in enumerate(cast("list[Any]", lines), 1):
         criterion = _criterion(line, number)
         # A repeated id alone is no reason to ask the model again.
-        name = free_id(criterion.id, (each.id for each in rubric))
+        name = unused_id(criterion.id, (each.id for each in rubric))
         rubric.append(criterion.model_copy(update={"id": name}))
     if not evaluated_by_model(rubric):
         raise ValueError(_ONLY_CHECKS)
@@ -131,7 +133,7 @@ def kebab(text: str) -> str:
     return words[:_ID_CHARS].strip("-") or "criterion"
 
 
-def free_id(wanted: str, taken: Iterable[str]) -> str:
+def unused_id(wanted: str, taken: Iterable[str]) -> str:
     """Return the id, or the first of `id-2`, `id-3`, … that no other criterion has."""
     known = set(taken)
     number, name = 2, wanted

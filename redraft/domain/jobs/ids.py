@@ -26,6 +26,6 @@ def new_id(noun: str) -> str:
     return f"{PREFIXES[noun]}{uuid_utils.uuid7().hex}"
 
 
-def id_once(noun: str, seed: str) -> str:
+def id_from_seed(noun: str, seed: str) -> str:
     """Return the same id for the same seed, so that a repeated insert conflicts with the first one."""
     return f"{PREFIXES[noun]}{hashlib.sha256(seed.encode(errors='replace')).hexdigest()[:32]}"

@@ -25,7 +25,7 @@ class Evaluation:
         passed: accepted by score and requirements.
         is_qualified: every required criterion is met.
         is_skipped: the answer was not evaluated and will not be.
-        is_cut: the answer was cut off at the output limit, so it is not evaluated.
+        is_truncated: the answer was cut off at the output limit, so it is not evaluated.
     """
 
     score: float | None
@@ -35,7 +35,7 @@ class Evaluation:
     criteria: tuple[CriterionResult, ...] = ()
     is_qualified: bool = True
     is_skipped: bool = False
-    is_cut: bool = False
+    is_truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Attempt:
         return self.evaluation is not None and self.evaluation.is_qualified
 
     @property
-    def is_cut(self) -> bool:
-        return self.evaluation is not None and self.evaluation.is_cut
+    def is_truncated(self) -> bool:
+        return self.evaluation is not None and self.evaluation.is_truncated
 
     @property
     def criteria(self) -> tuple[CriterionResult, ...]:
@@ -168,7 +168,7 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
 
 def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
     # Half an answer is neither evaluated nor compared with others.
-    return [attempt for attempt in attempts if not attempt.is_cut]
+    return [attempt for attempt in attempts if not attempt.is_truncated]
 
 
 def _latest(attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -185,7 +185,7 @@ def is_accepted(attempt: Attempt, threshold: float) -> bool:
     return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
 
 
-def twin_of(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
+def earlier_duplicate(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
     """Return an earlier whole attempt with the same answer after white space folding, an evaluated one if possible."""
     folded = fold(attempt.answer)
     twins = [
@@ -226,7 +226,7 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
         return StopReason.EVALUATION_SKIPPED
     latest, whole = current[0].iteration, _whole(current)
     earlier = [attempt for attempt in attempts if attempt.iteration < latest]
-    if whole and all(twin_of(attempt, earlier) for attempt in whole):
+    if whole and all(earlier_duplicate(attempt, earlier) for attempt in whole):
         return _unless_unevaluated(StopReason.UNCHANGED, attempts)
     if latest >= rules.iteration_limit:
         return _unless_unevaluated(StopReason.ITERATION_LIMIT, attempts)
@@ -266,7 +266,7 @@ def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None
     """Collect the feedback for the next prompt; None for a first generation without guidance."""
     best = best_of(attempts, prefers_latest=rules.prefers_latest)
     base = best if rules.start_from == "best" else best_of(_latest(_whole(attempts)))
-    cut = [attempt.evaluation for attempt in _latest(attempts) if attempt.evaluation and attempt.is_cut]
+    cut = [attempt.evaluation for attempt in _latest(attempts) if attempt.evaluation and attempt.is_truncated]
     if base is None and guidance is None and not cut:
         return None
     # Without a verdict on the base, the latest verdict is the feedback.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError, to_json
 
-from redraft.domain.admin.urls import url_fault
+from redraft.domain.admin.urls import url_error
 from redraft.domain.bodies.fields import (
     Answer,
     FilledText,
@@ -55,7 +55,7 @@ ProfileName = Annotated[
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),
-    rejecting("webhook_url", url_fault),
+    rejecting("webhook_url", url_error),
 ]
 Models = ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=10)]
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks.kinds import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
+from redraft.domain.checks.registry import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 from redraft.domain.checks.shorthand import read_check
 from redraft.domain.evaluation.rubrics import CRITERIA_MAX, Criterion, Rubric
-from redraft.domain.jobs.drafts import free_id, kebab
+from redraft.domain.jobs.drafts import kebab, unused_id
 
 _RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
 _BULLET = re.compile(r"^[-•]\s+")
@@ -49,7 +49,7 @@ def read_rubric(text: str) -> list[Any] | None:
     return found or None
 
 
-def check_like(text: str) -> list[str]:
+def lines_like_checks(text: str) -> list[str]:
     """List the lines that look like a check but were read as a criterion in words."""
     return [] if text.strip()[:1] in {"[", "{"} else [line for line in _lines(text) if _is_check_like(line)]
 
@@ -83,7 +83,7 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
         raise ValueError("it says nothing of the answer")
     check = None if parts["scale"] else _check(said)
     own = check or {"text": said, "kind": "scale" if parts["scale"] else "binary"}
-    name = parts["id"] or free_id(kebab(own.get("text") or own["check"]["kind"]), taken)
+    name = parts["id"] or unused_id(kebab(own.get("text") or own["check"]["kind"]), taken)
     marks: dict[str, Any] = {"required": True} if parts["required"] else {}
     if parts["weight"]:
         marks["weight"] = float(parts["weight"])

@@ -49,7 +49,7 @@ _STOP_PHRASES: dict[str, str] = {
 }
 
 
-def say_stop_reason(reason: str, *, only_evaluates: bool = False) -> str:
+def describe_stop_reason(reason: str, *, only_evaluates: bool = False) -> str:
     """Say a stop reason in a few words; a job that only evaluates has no iteration limit to reach."""
     if only_evaluates and reason == StopReason.ITERATION_LIMIT:
         return "not accepted"
@@ -74,7 +74,7 @@ def sources_of(target: JobStatus) -> tuple[str, ...]:
     return tuple(status.value for status in JobStatus if target in TRANSITIONS[status])
 
 
-def ending_status(reason: StopReason, *, has_answer: bool) -> JobStatus:
+def final_status(reason: StopReason, *, has_answer: bool) -> JobStatus:
     """Return the final state. A score below the threshold is `succeeded`; `failed` means that no answer exists."""
     if reason is StopReason.CANCELED:
         return JobStatus.CANCELED

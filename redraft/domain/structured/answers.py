@@ -26,7 +26,7 @@ from redraft.sandbox import schemas
 from redraft.sandbox.schemas import LimitExceeded
 
 SCHEMA_CHARS_MAX = 100_000
-_MISFITS_SHOWN = 5
+_MISMATCHES_SHOWN = 5
 # Below a second of Python code.
 _STEPS_MAX = 1_000_000
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\Z", re.DOTALL | re.IGNORECASE)
@@ -40,7 +40,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class Mismatch:
     """The validation errors of an answer, with their places, as feedback."""
 
     message: str
@@ -53,12 +53,12 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
         Invalid: it is no JSON Schema, names another document, or is too long or too expensive
             (code `invalid_schema`).
     """
-    fault = schema_fault(schema)
+    fault = schema_error(schema)
     if fault is not None:
         raise Invalid.at(pointer, fault, "invalid_schema")
 
 
-def schema_fault(schema: Mapping[str, Any]) -> str | None:
+def schema_error(schema: Mapping[str, Any]) -> str | None:
     """Return why a schema cannot be used, or None."""
     try:
         fault = _exceeded_limit(schema)
@@ -83,7 +83,7 @@ def _exceeded_limit(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
+def read_json(answer: str, wanted: str = "value") -> Parsed | Mismatch:
     """Parse an answer that is JSON, with or without a fence. Never raises for an answer."""
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
@@ -92,7 +92,7 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Misfit:
         value = json.loads(fenced[1] if fenced else text, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        return Misfit(f"The answer is not JSON{where}: write one JSON {wanted} and nothing else.")
+        return Mismatch(f"The answer is not JSON{where}: write one JSON {wanted} and nothing else.")
     return Parsed(value)
 
 
@@ -102,19 +102,19 @@ def json_kind(schema: Mapping[str, Any]) -> str:
     return kind if kind in ("object", "array") else "value"
 
 
-def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Misfit:
+def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Mismatch:
     """Parse and validate an answer that is JSON, with or without a fence. Never raises for an answer."""
     read = read_json(answer, json_kind(schema))
-    if isinstance(read, Misfit):
+    if isinstance(read, Mismatch):
         return read
     try:
         return _fitted(read.value, schema)
     except (ValueError, RecursionError):
         words = "half characters, nesting without end, or more text than the schema's patterns can search"
-        return Misfit(f"The answer holds what cannot be checked: {words}.")
+        return Mismatch(f"The answer holds what cannot be checked: {words}.")
 
 
-def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
+def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Mismatch:
     # Raises UnicodeEncodeError for half a surrogate pair: it cannot be stored, even if the schema allows it.
     chars = len(json.dumps(value, ensure_ascii=False).encode())
     longest = max(_strings(value), key=len, default="")
@@ -125,13 +125,13 @@ def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Misfit:
         if without_empty != value and _is_valid(schema, without_empty, chars, longest):
             return Parsed(without_empty)
     except LimitExceeded as limit:
-        return Misfit(f"The answer cannot be checked against its schema, which takes {limit}: make it simpler.")
+        return Mismatch(f"The answer cannot be checked against its schema, which takes {limit}: make it simpler.")
     try:
-        found = schemas.first_errors(schema, value, _MISFITS_SHOWN, pattern_bytes_max=pattern_bytes_max(longest))
+        found = schemas.first_errors(schema, value, _MISMATCHES_SHOWN, pattern_bytes_max=pattern_bytes_max(longest))
     except LimitExceeded as limit:
-        return Misfit(f"The answer does not fit its schema; to say where takes {limit}: make it simpler.")
+        return Mismatch(f"The answer does not fit its schema; to say where takes {limit}: make it simpler.")
     errors = (f"{error.message} (at /{'/'.join(map(str, error.path))})" for error in found)
-    return Misfit(f"The answer does not fit its schema: {'; '.join(errors)}")
+    return Mismatch(f"The answer does not fit its schema: {'; '.join(errors)}")
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -> bool:

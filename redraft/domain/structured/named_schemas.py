@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from redraft.domain.structured.answers import Misfit, read_answer
+from redraft.domain.structured.answers import Mismatch, read_answer
 
 StructureName = Literal["answer_with_sources", "comparison"]
 Structure = StructureName | Literal["json"]
@@ -62,7 +62,7 @@ def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
     The numbers in its lists of sources become markers: after a point, or as a reference list.
     """
     read = read_answer(answer, structure_schema(structure, sources))
-    if isinstance(read, Misfit):
+    if isinstance(read, Mismatch):
         return None
     value: Mapping[str, Any] = read.value
     if structure == "comparison":
@@ -83,7 +83,7 @@ def confidence_of(structure: Structure, answer: str, sources: int) -> float | No
     if structure != "answer_with_sources":
         return None
     read = read_answer(answer, structure_schema(structure, sources))
-    return None if isinstance(read, Misfit) else float(read.value["confidence"])
+    return None if isinstance(read, Mismatch) else float(read.value["confidence"])
 
 
 def _markers(numbers: Iterable[int]) -> str:

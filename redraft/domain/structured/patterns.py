@@ -20,7 +20,7 @@ _BACK_REFERENCE = re.compile(r"\\(?:[1-9]|k[<{'])")
 _CLASS = re.compile(r"\\[pP]\{[^{}]*\}")
 
 
-def pattern_fault(pattern: str) -> str | None:
+def pattern_error(pattern: str) -> str | None:
     """Return why a pattern cannot be used, or None."""
     return None if is_searchable(pattern, "") else f"is no pattern that can be used: {_reason(pattern)}"
 

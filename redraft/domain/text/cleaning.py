@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import unicode_segmentation_rs as segmentation
 
-from redraft.domain.admin.caching import made_once
+from redraft.domain.admin.caching import cached_once
 
 # Deeper JSON is cut off, because neither `json` nor the databases read it back safely.
 NESTING_MAX = 200
@@ -158,7 +158,7 @@ def _letter(letter: str) -> str:
     return f"[{re.escape(letter + LIKE.get(letter, '') + same)}]"
 
 
-@made_once(maxsize=64)
+@cached_once(maxsize=64)
 def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
     """Return a pattern for an opening bracket before one of the tags in any spelling; `#` stands for any number."""
     between = rf"[{_INVISIBLE}]*"

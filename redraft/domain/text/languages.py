@@ -47,7 +47,7 @@ def name_of(code: str) -> str:
     return f"{LANGUAGES[code]} ({code})" if code in LANGUAGES else f"'{code}'"
 
 
-def is_the_same(code: str, guessed: str) -> bool:
+def is_language(code: str, guessed: str) -> bool:
     """Whether a guess matches a code. CLD3 does not distinguish the two forms of Norwegian."""
     return _GUESSED_AS.get(code, code) == guessed
 

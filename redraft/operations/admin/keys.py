@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope, read, spell
-from redraft.domain.jobs.ids import id_once, new_id
+from redraft.domain.jobs.ids import id_from_seed, new_id
 from redraft.errors import Conflict, Forbidden, NotFound, Unavailable
 from redraft.operations.services import Services
 from redraft.storage.admin import api_keys
@@ -50,7 +50,7 @@ def create_key(
     """
     token = _PREFIX + secrets.token_urlsafe(32)
     values = {
-        "id": id_once("key", once) if once else new_id("key"),
+        "id": id_from_seed("key", once) if once else new_id("key"),
         "name": name,
         "hint": token[:7] + "…",
         "token_hash": hash_of(token),

@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic_core import to_json
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.run_facts import RunReport, report_on
+from redraft.domain.bulk.run_statistics import RunReport, report_on
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services

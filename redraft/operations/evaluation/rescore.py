@@ -64,7 +64,7 @@ def _ensure_can_rescore(job: JobRecord) -> None:
 
 
 def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
-    known = sorted({record.number for record in records if not record.as_attempt().is_cut})
+    known = sorted({record.number for record in records if not record.as_attempt().is_truncated})
     if not known:
         raise Conflict(f"Job {job.id} has written no answer; there is nothing to evaluate.")
     wanted = sorted(set(change.iterations or known))

@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.calibration import Verdict
 from redraft.domain.grounding.citations import Citation
-from redraft.domain.jobs.intervals import Interval
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
+from redraft.domain.jobs.time_intervals import Interval
 from redraft.domain.jobs.webhooks import message_type
 from redraft.operations.jobs.iterations import Iteration, Role
 from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.intervals import covered
 from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.states import JobStatus
+from redraft.domain.jobs.time_intervals import covered
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration

@@ -10,7 +10,7 @@ from redraft.domain.grounding.scoring import OVERLAP_MIN, ground, read_evidence
 from redraft.domain.grounding.support import SUPPORTED_SHARE_MIN, find_support, quoted, shortened
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, dump, sources_hash
 from redraft.domain.structured.named_schemas import confidence_of, prose_of
-from redraft.domain.text.words import read_content
+from redraft.domain.text.content_words import read_content
 from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 

@@ -9,7 +9,7 @@ from redraft.domain.evaluation.aggregation import dimensions_at
 from redraft.domain.evaluation.rubrics import requirements_met
 from redraft.domain.jobs.loop import Attempt, Finish, Rules, best_of, is_accepted, next_action
 from redraft.domain.jobs.requests import AnyRequest
-from redraft.domain.jobs.states import JobKind, Step, StopReason, ending_status
+from redraft.domain.jobs.states import JobKind, Step, StopReason, final_status
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.operations.request_views import rules_of, schema_of
 from redraft.operations.resource_base import rfc3339
@@ -75,7 +75,7 @@ def ending(
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(profiles, job, request, records), None
     result = None if request is None else _result(records, request, rules_of(job, request, profiles))
-    status = ending_status(reason, has_answer=result is not None)
+    status = final_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
         "stop_reason": reason.value,

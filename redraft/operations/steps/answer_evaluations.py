@@ -7,10 +7,10 @@ from typing import Any
 from redraft.domain.evaluation.aggregation import CombinedVerdict, by_checks, by_threshold
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.loop import passes, twin_of
-from redraft.domain.jobs.skipping import why_skip
+from redraft.domain.jobs.loop import earlier_duplicate, passes
+from redraft.domain.jobs.skip_rules import skip_reason
 from redraft.domain.jobs.states import Step
-from redraft.domain.structured.answers import Misfit, read_answer
+from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.domain.text.cleaning import is_trivial, preview
 from redraft.errors import ProviderError
 from redraft.operations.calls.model_calls import Outcome
@@ -94,13 +94,13 @@ def _without_model(step: StepContext, record: IterationRecord) -> EvaluationReco
     # An empty list may be the right answer to a schema
     if is_trivial(record.answer) and schema_of(step.request) is None:
         return _refused(step, _TRIVIAL, _WRITE_ONE)
-    misfit = _misfit(step, record)
-    if misfit is not None:
-        return _refused(step, misfit, misfit)
+    mismatch = _mismatch(step, record)
+    if mismatch is not None:
+        return _refused(step, mismatch, mismatch)
     known = _known(step, record)
     if known is not None:
         return known
-    reason = why_skip(step.request)
+    reason = skip_reason(step.request)
     if reason is not None:
         return _evaluation(step, status="skipped", reasoning=reason)
     return _by_checks(step, record)
@@ -110,16 +110,16 @@ def _refused(step: StepContext, reasoning: str, suggestion: str) -> EvaluationRe
     return _evaluation(step, score=0.0, requirements_met=False, reasoning=reasoning, suggestions=[suggestion])
 
 
-def _misfit(step: StepContext, record: IterationRecord) -> str | None:
+def _mismatch(step: StepContext, record: IterationRecord) -> str | None:
     """Why the answer does not fit the requested schema; the next generation prompt contains it."""
     schema = schema_of(step.request)
     read = read_answer(record.answer, schema) if schema is not None else None
-    return read.message if isinstance(read, Misfit) else None
+    return read.message if isinstance(read, Mismatch) else None
 
 
 def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
     """The evaluation of an earlier answer with the same text, if it may be reused."""
-    twin = twin_of(record.as_attempt(), step.attempts)
+    twin = earlier_duplicate(record.as_attempt(), step.attempts)
     known = next(
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
         None,

@@ -8,7 +8,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 from redraft.domain.jobs.loop import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
@@ -92,9 +92,9 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
     if first is None or last is None or last <= first + _TOLERANCE or scores[-1] > scores[0] + _TOLERANCE:
         return []
     words = (
-        f"The loop's score rose from {say_score(first)} to {say_score(last)}, that of the audit by {_auditor(step)}"
-        f" did not ({say_score(scores[0])}, {say_score(scores[-1])}): the answer may please its evaluator and nobody"
-        " else."
+        f"The loop's score rose from {format_score(first)} to {format_score(last)}, that of the audit by "
+        f"{_auditor(step)} did not ({format_score(scores[0])}, {format_score(scores[-1])}): the answer may please its "
+        "evaluator and nobody else."
     )
     return [{"code": OVERFIT, "message": words}]
 

@@ -14,7 +14,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import Feedback, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.jobs.states import Step
-from redraft.domain.structured.answers import Misfit, read_answer
+from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.deltas import DeltaPublisher
@@ -105,18 +105,18 @@ def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -
     if schema is not None and made[-1].text is not None:
         with recorded_when_busy(step, made[-1:]):
             read = read_answer(made[-1].text, schema)
-        if isinstance(read, Misfit):
+        if isinstance(read, Mismatch):
             made = yield from _repair(step, slot, (*made[:-1], context.not_to_reuse(made[-1])), read)
     return context.record_one_of(step, planned, made)
 
 
-def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Misfit) -> Work[tuple[Outcome, ...]]:
+def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: Mismatch) -> Work[tuple[Outcome, ...]]:
     *before, first = made
     slot = replace(slot, seq=1)
     row = step.recorded.get(slot.key)
     if row is not None:
         return (*made, recorded_outcome(slot, row))
-    prompt = repair_prompt(_prompt(step), first.text or "", misfit.message)
+    prompt = repair_prompt(_prompt(step), first.text or "", mismatch.message)
     try:
         asked = context.retry(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
     except (BudgetExhausted, ProviderError):
@@ -128,7 +128,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], misfit: Mi
         again = yield from context.call(step, planned, on_delta)
     text, schema = again[-1].text, schema_of(step.request)
     with recorded_when_busy(step, again[-1:]):
-        if text is not None and schema is not None and isinstance(read_answer(text, schema), Misfit):
+        if text is not None and schema is not None and isinstance(read_answer(text, schema), Mismatch):
             again = (*again[:-1], context.not_to_reuse(again[-1]))
     return (*before, stored, *again)
 

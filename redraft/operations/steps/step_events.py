@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redraft.domain.bulk.phrases import say_score
+from redraft.domain.bulk.phrases import format_score
 from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step
@@ -39,7 +39,7 @@ def evaluated(record: IterationRecord, verdict: EvaluationRecord, seconds: float
 def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str:
     if verdict.status == "skipped":
         return "is not evaluated"
-    if record.as_attempt().is_cut:
+    if record.as_attempt().is_truncated:
         return "is not evaluated: its answer was cut off at the output limit"
     if verdict.score is None:
         return "could not be evaluated"
@@ -48,7 +48,7 @@ def _outcome_in_words(record: IterationRecord, verdict: EvaluationRecord) -> str
     unmet = [each["id"] for each in _unmet(verdict)]
     lacking = f"; required and not met: {', '.join(unmet)}" if unmet else ""
     ungrounded = "; its sources do not support it" if _is_ungrounded(record, verdict) else ""
-    return f"scored {say_score(verdict.score)}{without}{lacking}{ungrounded}"
+    return f"scored {format_score(verdict.score)}{without}{lacking}{ungrounded}"
 
 
 def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str]:
@@ -135,7 +135,7 @@ def _why_again(step: StepContext, current: Sequence[IterationRecord]) -> str:
 
 
 def _why_unscored(step: StepContext, current: Sequence[IterationRecord], following: str) -> str:
-    if all(record.as_attempt().is_cut for record in current):
+    if all(record.as_attempt().is_truncated for record in current):
         return f"The answer was cut off at its output limit; {following} is asked for a shorter one."
     if any(attempt.score is not None for attempt in step.attempts):
         return f"There is no score; the last good feedback goes into {following}."

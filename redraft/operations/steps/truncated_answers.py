@@ -46,7 +46,9 @@ def _advice(cut: CutReply) -> str:
 
 def larger_limit(records: Iterable[IterationRecord], model: str) -> int | None:
     """The output limit for the next answer of this model; None where none of its answers was cut at a known one."""
-    cut = [record.evaluation for record in records if record.generator_model == model and record.as_attempt().is_cut]
+    cut = [
+        record.evaluation for record in records if record.generator_model == model and record.as_attempt().is_truncated
+    ]
     limits: list[int] = [each.error[OUTPUT_LIMIT] for each in cut if each and each.error and each.error[OUTPUT_LIMIT]]
     return _GROWTH * max(limits) if limits else None
 

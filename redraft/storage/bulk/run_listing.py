@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, select
 
-from redraft.domain.bulk.run_facts import UNKNOWN_ERROR
+from redraft.domain.bulk.run_statistics import UNKNOWN_ERROR
 from redraft.storage.bulk.run_items import select_items
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items

@@ -66,7 +66,7 @@ class EvaluationRecord:
             criteria=tuple(CriterionResult(**each) for each in self.criteria or ()),
             is_qualified=self.requirements_met is not False,
             is_skipped=self.status == "skipped",
-            is_cut=self.error is not None and OUTPUT_LIMIT in self.error,
+            is_truncated=self.error is not None and OUTPUT_LIMIT in self.error,
         )
 
 

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from redraft.domain.admin.caching import made_once
+from redraft.domain.admin.caching import cached_once
 
 THREADS = 16
 
@@ -14,7 +14,7 @@ def test_threads_that_come_together_make_a_value_once() -> None:
     made: list[int] = []
     start = Barrier(THREADS)
 
-    @made_once(maxsize=8)
+    @cached_once(maxsize=8)
     def square(number: int) -> int:
         made.append(number)
         return sum(number for _ in range(number))
@@ -31,7 +31,7 @@ def test_threads_that_come_together_make_a_value_once() -> None:
 def test_only_so_many_values_are_kept() -> None:
     made: list[int] = []
 
-    @made_once(maxsize=1)
+    @cached_once(maxsize=1)
     def same(number: int) -> int:
         made.append(number)
         return number
@@ -43,7 +43,7 @@ def test_only_so_many_values_are_kept() -> None:
 def test_what_could_not_be_made_is_tried_again() -> None:
     tries: list[int] = []
 
-    @made_once(maxsize=1)
+    @cached_once(maxsize=1)
     def fail_first(number: int) -> int:
         tries.append(number)
         if len(tries) == 1:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.domain.bulk.phrases import (
+    describe_difference,
     direction_shown,
     dollars,
-    say_difference,
-    say_names,
-    say_p,
-    say_score,
-    say_share,
+    format_names,
+    format_p,
+    format_score,
+    format_share,
 )
 from redraft.domain.statistics.estimates import Mean, share
 
@@ -28,11 +28,11 @@ def test_small_costs_keep_the_digits_that_count(cost: str, words: str):
 
 def test_a_difference_is_said_with_its_interval_and_count():
     found = Mean(0.0421, 0.0119, 0.0712, 240, 240)
-    assert say_difference("mean score", found, than="that of run_1") == (
+    assert describe_difference("mean score", found, than="that of run_1") == (
         "The mean score is higher than that of run_1 by 0.042 (95 % interval +0.012 to +0.071, 240 rows)."
     )
     found = Mean(-0.0004, -0.031, 0.022, 480, 240)
-    assert say_difference("mean score", found, than="that of run_1") == (
+    assert describe_difference("mean score", found, than="that of run_1") == (
         "No difference in the mean score shown against that of run_1: +0.000 (95 % interval -0.031 to +0.022, "
         "240 rows). Any within that interval is possible."
     )
@@ -40,14 +40,14 @@ def test_a_difference_is_said_with_its_interval_and_count():
 
 def test_an_exact_test_decides_where_there_is_one():
     found = Mean(-0.05, -0.1, 0.001, 100, 100)
-    said = {p: say_difference("pass rate", found, than="before", unit="points", p=p) for p in (0.04, 0.0625)}
+    said = {p: describe_difference("pass rate", found, than="before", unit="points", p=p) for p in (0.04, 0.0625)}
     assert said[0.04] == (
         "The pass rate is lower than before by 5.0 points (95 % interval -10.0 points to +0.1 points, 100 rows, "
         "p = 0.040). The exact test shows it; the interval, which holds 0, does not."
     )
     assert said[0.0625].startswith("No difference in the pass rate shown against before: -5.0 points")
     nothing = Mean(0.0, -0.1, 0.1, 100, 100)
-    assert say_difference("pass rate", nothing, than="before", p=0.01).startswith(
+    assert describe_difference("pass rate", nothing, than="before", p=0.01).startswith(
         "No difference in the pass rate shown"
     )
 
@@ -55,17 +55,19 @@ def test_an_exact_test_decides_where_there_is_one():
 def test_few_rows_show_nothing_by_their_interval():
     found = Mean(-0.2, -0.3, 0.1, 19, 19)
     assert direction_shown(found) is None
-    assert say_difference("mean score", found, than="before").endswith("19 rows). So few rows show only large ones.")
+    assert describe_difference("mean score", found, than="before").endswith(
+        "19 rows). So few rows show only large ones."
+    )
 
 
 def test_an_interval_without_0_is_never_called_no_difference():
     few = Mean(-0.2, -0.3, -0.1, 19, 19)
     assert direction_shown(few) is None
-    assert say_difference("mean score", few, than="before") == (
+    assert describe_difference("mean score", few, than="before") == (
         "Whether the mean score differs from before is open: -0.200 (95 % interval -0.300 to -0.100, 19 rows). The "
         "interval leaves out 0, but from fewer than 20 rows it is too narrow to rely on."
     )
-    assert say_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
+    assert describe_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
         "Whether the pass rate differs from before is open: -20.0 points (95 % interval -30.0 points to -10.0 points, "
         "19 rows, p = 0.062). The interval leaves out 0, but the exact test, which decides, says that chance alone may "
         "cause this."
@@ -77,7 +79,7 @@ def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
     value: float, half: float, rows: int, p: float | None
 ):
     found = Mean(value, value - half, value + half, rows, rows)
-    words = say_difference("mean score", found, than="before", p=p)
+    words = describe_difference("mean score", found, than="before", p=p)
     assert "equal" not in words
     assert "interval" in words or "Without variation" in words
     assert f"{rows} row" in words
@@ -91,9 +93,9 @@ def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
 
 
 def test_shares_names_and_p_values_are_said_shortly():
-    assert say_share(None) == "no share (no items)"
-    assert say_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
-    assert say_names(["a", "b"]) == "a, b"
-    assert say_names([*"abcdefg"]) == "a, b, c, d, e and 2 more"
-    assert (say_score(0.79999), say_score(0.58), say_score(1.0)) == ("0.79", "0.58", "1.00")
-    assert (say_p(0.0004), say_p(0.0312)) == ("p < 0.001", "p = 0.031")
+    assert format_share(None) == "no share (no items)"
+    assert format_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
+    assert format_names(["a", "b"]) == "a, b"
+    assert format_names([*"abcdefg"]) == "a, b, c, d, e and 2 more"
+    assert (format_score(0.79999), format_score(0.58), format_score(1.0)) == ("0.79", "0.58", "1.00")
+    assert (format_p(0.0004), format_p(0.0312)) == ("p < 0.001", "p = 0.031")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks.kinds import Check, Found, run_check
+from redraft.domain.checks.registry import Check, CheckResult, run_check
 from redraft.domain.evaluation.rubrics import Criterion
 from tests.support.waiting import cpu_bound
 
@@ -44,11 +44,11 @@ EXAMPLES: list[dict[str, Any]] = [
 ]
 
 
-def found(spec: dict[str, Any], answer: str, sources: int = 0) -> Found:
+def found(spec: dict[str, Any], answer: str, sources: int = 0) -> CheckResult:
     return run_check(CHECKS.validate_python(spec), answer, sources=sources)
 
 
-def check(kind: str, answer: str, **fields: Any) -> Found:
+def check(kind: str, answer: str, **fields: Any) -> CheckResult:
     return found({"kind": kind, **fields}, answer)
 
 
@@ -71,7 +71,7 @@ def check(kind: str, answer: str, **fields: Any) -> Found:
     ],
 )
 def test_what_is_counted_is_told_with_the_difference(kind: str, value: int, answer: str, passed: bool, message: str):  # noqa: FBT001
-    assert check(kind, answer, value=value) == Found(passed, message)
+    assert check(kind, answer, value=value) == CheckResult(passed, message)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_fence_within_an_item_hides_no_later_items():
     ],
 )
 def test_texts_and_patterns_are_told_by_short_excerpts(spec: dict[str, Any], answer: str, passed: bool, message: str):  # noqa: FBT001
-    assert found(spec, answer) == Found(passed, message)
+    assert found(spec, answer) == CheckResult(passed, message)
 
 
 @pytest.mark.parametrize("spec", EXAMPLES, ids=[each["kind"] for each in EXAMPLES])

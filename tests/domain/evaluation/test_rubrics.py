@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.bodies.pointers import place_of, words_of
+from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.evaluation.rubrics import Rubric
 
 RUBRICS: TypeAdapter[Rubric] = TypeAdapter(Rubric)
@@ -15,7 +15,7 @@ def error(rubric: Any) -> tuple[str, str]:
     with pytest.raises(ValidationError) as caught:
         RUBRICS.validate_python(rubric)
     (error,) = caught.value.errors()
-    return place_of(error, rubric), words_of(error)
+    return pointer_of(error, rubric), message_of(error)
 
 
 def check(spec: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import read_citations
 from redraft.domain.grounding.non_statements import is_denial, is_small_talk
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence, ground, read_evidence
-from redraft.domain.text.words import read_content
+from redraft.domain.text.content_words import read_content
 from tests.domain.grounding.test_sentences import TEXTS
 
 WATER = "Water boils at 100 °C at sea level. At higher altitudes it boils at lower temperatures."

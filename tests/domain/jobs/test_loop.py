@@ -16,10 +16,10 @@ from redraft.domain.jobs.loop import (
     Generate,
     Rules,
     best_of,
+    earlier_duplicate,
     feedback_for,
     next_action,
     passes,
-    twin_of,
 )
 from redraft.domain.jobs.states import StopReason
 
@@ -277,8 +277,8 @@ def test_two_equal_candidates_of_one_iteration_are_no_repetition():
 
 def test_a_twin_that_was_judged_comes_before_one_that_was_not():
     attempts = [judged(1, None, "same"), judged(2, 0.4, "same")]
-    assert twin_of(Attempt(3, 1, "same"), attempts) == attempts[1]
-    assert twin_of(attempts[0], attempts) is None
+    assert earlier_duplicate(Attempt(3, 1, "same"), attempts) == attempts[1]
+    assert earlier_duplicate(attempts[0], attempts) is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from redraft.domain.evaluation.rubrics import Criterion, Rubric
-from redraft.domain.jobs.rubric_lines import check_like, read_rubric, write_rubric
+from redraft.domain.jobs.rubric_lines import lines_like_checks, read_rubric, write_rubric
 
 RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
 
@@ -43,8 +43,8 @@ def test_a_line_is_a_criterion(line: str, criterion: dict[str, Any]):
 def test_lines_that_look_like_a_check_and_are_none_are_named():
     none = ["nope=3", "matches=(", "! max_words 60", "contains(Bern)"]
     fine = ["max_words=60", "is_json", "Contains a joke.", "scale: nope=3", "says a=b", "well-meant", "max_words=x"]
-    assert check_like("\n".join([*none, *fine])) == none
-    assert check_like('[{"id": "a", "text": "nope=3"}]') == []
+    assert lines_like_checks("\n".join([*none, *fine])) == none
+    assert lines_like_checks('[{"id": "a", "text": "nope=3"}]') == []
 
 
 def test_nothing_is_no_rubric_and_ids_are_their_own():

@@ -11,8 +11,8 @@ from redraft.domain.jobs.states import (
     JobKind,
     JobStatus,
     StopReason,
-    ending_status,
     ensure_can_continue,
+    final_status,
     sources_of,
 )
 from redraft.errors import Conflict
@@ -51,7 +51,7 @@ def test_every_state_is_either_live_or_terminal():
 @pytest.mark.parametrize("has_answer", [True, False])
 def test_failed_means_that_there_is_no_answer_to_give(reason, has_answer):
     expected = CANCELED if reason is StopReason.CANCELED else SUCCEEDED if has_answer else FAILED
-    assert ending_status(reason, has_answer=has_answer) is expected
+    assert final_status(reason, has_answer=has_answer) is expected
 
 
 @pytest.mark.parametrize("status", sorted(TERMINAL))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.structured.answers import SCHEMA_CHARS_MAX, Misfit, Parsed, check_schema, read_answer
+from redraft.domain.structured.answers import SCHEMA_CHARS_MAX, Mismatch, Parsed, check_schema, read_answer
 from redraft.errors import Invalid
 
 CITY: dict[str, Any] = {
@@ -75,14 +75,14 @@ def test_json_is_taken_bare_or_in_one_fence(text: str):
 )
 def test_what_does_not_fit_is_told_with_its_place(text: str, told: str):
     read = read_answer(text, CITY)
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
     assert told in read.message
 
 
 def test_many_faults_are_told_together_but_not_without_end():
     schema = {"type": "object", "required": [f"field{n}" for n in range(50)]}
     read = read_answer("{}", schema)
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
     assert read.message.count("required property") == 5
 
 
@@ -91,7 +91,7 @@ def test_nulls_of_optional_properties_are_as_good_as_left_out():
     text = json.dumps({**BERN, "mayor": None, "twins": [{"name": "Riga", "since": None}]})
     assert read_answer(text, CITY) == Parsed({**BERN, "twins": [{"name": "Riga"}]})
     read = read_answer('{"name": null, "people": 1}', CITY)
-    assert isinstance(read, Misfit)
+    assert isinstance(read, Mismatch)
 
 
 def test_a_null_that_the_schema_allows_stays():
@@ -101,7 +101,7 @@ def test_a_null_that_the_schema_allows_stays():
 
 @given(text=st.text() | JSON.map(json.dumps))
 def test_no_answer_raises(text: str):
-    assert isinstance(read_answer(text, CITY), Parsed | Misfit)
+    assert isinstance(read_answer(text, CITY), Parsed | Mismatch)
 
 
 @given(value=st.dictionaries(st.text(max_size=8), JSON, max_size=6))
@@ -111,7 +111,7 @@ def test_valid_json_comes_through_untouched(value: dict[str, Any]):
 
 def test_a_pattern_of_exponential_cost_takes_linear_time():
     schema = {"type": "object", "properties": {"name": {"type": "string", "pattern": "^(a+)+$"}}}
-    assert isinstance(read_answer(json.dumps({"name": "a" * 5000 + "!"}), schema), Misfit)
+    assert isinstance(read_answer(json.dumps({"name": "a" * 5000 + "!"}), schema), Mismatch)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_nulls_are_left_out_whichever_alternative_knows_them():
     ['{"\\ud800": 1}', '{"name": "\\udfff", "people": 1}', '{"name": ' * 900 + "1" + "}" * 900, '{"people": 1e999}'],
 )
 def test_what_cannot_be_checked_does_not_fit(text: str):
-    assert isinstance(read_answer(text, CITY), Misfit)
+    assert isinstance(read_answer(text, CITY), Mismatch)
 
 
 @pytest.mark.parametrize(

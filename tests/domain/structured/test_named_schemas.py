@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from redraft.domain.grounding.citations import read_citations
 from redraft.domain.jobs.requests import Source
-from redraft.domain.structured.answers import Misfit, Parsed, check_schema, read_answer
+from redraft.domain.structured.answers import Mismatch, Parsed, check_schema, read_answer
 from redraft.domain.structured.named_schemas import (
     Structure,
     StructureName,
@@ -44,7 +44,9 @@ def test_their_members_are_the_contracts():
 
 @pytest.mark.parametrize("numbers", [[0], [4], [-1], [1.5], ["1"]])
 def test_a_number_of_no_source_does_not_fit(numbers: list[Any]):
-    assert isinstance(read_answer(json.dumps({"answer": "A", "sources": numbers}), structure_schema("json", 3)), Misfit)
+    assert isinstance(
+        read_answer(json.dumps({"answer": "A", "sources": numbers}), structure_schema("json", 3)), Mismatch
+    )
 
 
 def test_lists_of_sources_become_marks():

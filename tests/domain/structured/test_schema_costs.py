@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.structured.answers import Parsed, read_answer, schema_fault
+from redraft.domain.structured.answers import Parsed, read_answer, schema_error
 from redraft.domain.structured.schema_costs import tries_too_much
 
 
@@ -35,7 +35,7 @@ TREE = {
     ],
 )
 def test_schemas_that_explode_are_refused(schema: dict[str, Any]):
-    assert "alternatives" in (schema_fault(schema) or "")
+    assert "alternatives" in (schema_error(schema) or "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_schemas_that_explode_are_refused(schema: dict[str, Any]):
     ],
 )
 def test_schemas_of_people_are_not(schema: dict[str, Any]):
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
 
 
 def test_a_tree_is_read_and_loses_its_nulls_only_where_it_must():

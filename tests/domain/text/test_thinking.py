@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.evaluation.json_extraction import Unusable
-from redraft.domain.evaluation.untrusted import Untrusted
+from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
@@ -245,7 +245,7 @@ def test_reading_takes_no_more_than_the_time_of_a_texts_length(unit: str):
         text = unit * (chars // len(unit))
         start = time.process_time()
         "".join(streamed(text, 50))
-        read_reply(ReplyMap(score="score"), text + GOOD, untrusted=Untrusted([text]))
+        read_reply(ReplyMap(score="score"), text + GOOD, untrusted=UntrustedTexts([text]))
         return time.process_time() - start
 
     assert seconds(20_000) < 12 * seconds(5_000) + 0.5

@@ -8,17 +8,17 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel, rejecting
-from redraft.domain.checks.findings import Found, Subject, amount, plain_number, quoted, range_in_words
+from redraft.domain.checks.check_results import CheckedAnswer, CheckResult, amount, plain_number, quoted, range_in_words
 from redraft.domain.checks.measures import find_urls
 from redraft.domain.grounding.citations import cited_numbers, without_markers
 from redraft.domain.numbers.numerals import Numeral, find_numerals
-from redraft.domain.structured.answers import Misfit, read_answer, read_json, schema_fault
+from redraft.domain.structured.answers import Mismatch, read_answer, read_json, schema_error
 from redraft.domain.text.languages import (
     CONFIDENCE_MIN,
     LANGUAGES,
     LETTERS_MIN,
     guess_language,
-    is_the_same,
+    is_language,
     name_of,
     prose_of,
 )
@@ -28,7 +28,7 @@ _NUMBERS_COUNTED = 100
 _NUMBERS_LISTED = 5
 
 _UNKNOWN_LANGUAGE = "is no language that can be recognised; use an ISO 639-1 code such as de, en, fr (docs/checks.md)"
-Schema = Annotated[dict[str, Any], rejecting("invalid_schema", schema_fault)]
+Schema = Annotated[dict[str, Any], rejecting("invalid_schema", schema_error)]
 Language = Annotated[
     str,
     Field(max_length=20),
@@ -41,10 +41,10 @@ class JsonSchema(StrictModel):
     kind: Literal["json_schema"]
     value: Schema = Field(description="Any JSON Schema; nothing outside of it is looked up.")
 
-    def inspect(self, subject: Subject) -> Found:
-        read = read_answer(subject.answer, self.value)
-        is_misfit = isinstance(read, Misfit)
-        return Found(not is_misfit, read.message if is_misfit else "The answer is JSON and fits its schema.")
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        read = read_answer(checked.answer, self.value)
+        is_mismatch = isinstance(read, Mismatch)
+        return CheckResult(not is_mismatch, read.message if is_mismatch else "The answer is JSON and fits its schema.")
 
 
 class IsJson(StrictModel):
@@ -52,38 +52,40 @@ class IsJson(StrictModel):
 
     kind: Literal["is_json"]
 
-    def inspect(self, subject: Subject) -> Found:
-        read = read_json(subject.answer)
-        is_misfit = isinstance(read, Misfit)
-        return Found(not is_misfit, read.message if is_misfit else "The answer is JSON.")
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        read = read_json(checked.answer)
+        is_mismatch = isinstance(read, Mismatch)
+        return CheckResult(not is_mismatch, read.message if is_mismatch else "The answer is JSON.")
 
 
 class InLanguage(StrictModel):
     kind: Literal["language"]
     value: Language = Field(description="ISO 639-1, such as en.")
 
-    def inspect(self, subject: Subject) -> Found:
-        prose = prose_of(subject.text)
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        prose = prose_of(checked.text)
         letters = sum(map(str.isalpha, prose))
         if letters < LETTERS_MIN:
-            return Found(True, f"{amount(letters, 'letter')} are too few to tell a language.")
+            return CheckResult(True, f"{amount(letters, 'letter')} are too few to tell a language.")
         guess = guess_language(prose)
         name = name_of(guess.code)
-        if is_the_same(self.value, guess.code):
-            return Found(True, f"The language is {name}.")
+        if is_language(self.value, guess.code):
+            return CheckResult(True, f"The language is {name}.")
         if guess.confidence < CONFIDENCE_MIN:
-            return Found(True, f"The language may be {name}, but that is not sure ({guess.confidence:.0%}).")
-        return Found(False, f"The answer is in {name}: write all of it in {name_of(self.value)}.")
+            return CheckResult(True, f"The language may be {name}, but that is not sure ({guess.confidence:.0%}).")
+        return CheckResult(False, f"The answer is in {name}: write all of it in {name_of(self.value)}.")
 
 
 class IsUrlFree(StrictModel):
     kind: Literal["is_url_free"]
 
-    def inspect(self, subject: Subject) -> Found:
-        urls = find_urls(subject.text)
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        urls = find_urls(checked.text)
         if not urls:
-            return Found(True, "No URL.")
-        return Found(False, f"Found {amount(len(urls), 'URL')}, the first is {quoted(urls[0])}: remove every URL.")
+            return CheckResult(True, "No URL.")
+        return CheckResult(
+            False, f"Found {amount(len(urls), 'URL')}, the first is {quoted(urls[0])}: remove every URL."
+        )
 
 
 class CitesAllSources(StrictModel):
@@ -91,16 +93,18 @@ class CitesAllSources(StrictModel):
 
     kind: Literal["cites_all_sources"]
 
-    def inspect(self, subject: Subject) -> Found:
-        cited = cited_numbers(subject.text, subject.sources)
-        missing = [number for number in range(1, subject.sources + 1) if number not in cited]
-        if not subject.sources:
-            return Found(True, "There are no sources to cite.")
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        cited = cited_numbers(checked.text, checked.sources)
+        missing = [number for number in range(1, checked.sources + 1) if number not in cited]
+        if not checked.sources:
+            return CheckResult(True, "There are no sources to cite.")
         if not missing:
-            return Found(True, f"All {subject.sources} sources are cited." if subject.sources > 1 else "[1] is cited.")
+            return CheckResult(
+                True, f"All {checked.sources} sources are cited." if checked.sources > 1 else "[1] is cited."
+            )
         numbers = ", ".join(map(str, missing))
         which = f"Source {numbers} is" if len(missing) == 1 else f"Sources {numbers} are"
-        return Found(False, f"{which} not cited: use each and mark it, as in [Source {missing[0]}].")
+        return CheckResult(False, f"{which} not cited: use each and mark it, as in [Source {missing[0]}].")
 
 
 class NumericBetween(StrictModel):
@@ -118,22 +122,22 @@ class NumericBetween(StrictModel):
             raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
         return self
 
-    def inspect(self, subject: Subject) -> Found:
-        numerals = list(islice(find_numerals(without_markers(subject.text, subject.sources)), _NUMBERS_COUNTED + 1))
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        numerals = list(islice(find_numerals(without_markers(checked.text, checked.sources)), _NUMBERS_COUNTED + 1))
         wanted = range_in_words(self.min, self.max)
         if len(numerals) != 1:
-            return Found(False, f"{_listed(numerals)}: write exactly one number, {wanted}.")
+            return CheckResult(False, f"{_listed(numerals)}: write exactly one number, {wanted}.")
         (numeral,) = numerals
         shown = quoted(numeral.text)
         low, high = (-inf if self.min is None else self.min), (inf if self.max is None else self.max)
         fitting = [low <= value <= high for value in numeral.values]
         if all(fitting):
-            return Found(True, f"The number {shown} is {wanted}.")
+            return CheckResult(True, f"The number {shown} is {wanted}.")
         if any(fitting):
             readings = " or ".join(map(plain_number, numeral.values))
             words = "write it without thousands separators, and with a point for decimals"
-            return Found(False, f"The number {shown} can be read as {readings}: {words}.")
-        return Found(False, f"The number {shown} is not {wanted}: write one that is.")
+            return CheckResult(False, f"The number {shown} can be read as {readings}: {words}.")
+        return CheckResult(False, f"The number {shown} is not {wanted}: write one that is.")
 
 
 def _listed(numerals: list[Numeral]) -> str:

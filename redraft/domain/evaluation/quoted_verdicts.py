@@ -86,7 +86,7 @@ class Statement:
     sign: str = "score"
 
 
-class Untrusted:
+class UntrustedTexts:
     """The texts that an evaluator was shown. Each view of them is computed when it is first needed."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
@@ -103,15 +103,15 @@ class Untrusted:
         """The delimiters in these texts that close thinking. They close nothing in a reply."""
         return frozenset(map(key_of, CLOSER.finditer(self._decoded)))
 
-    def holds_object(self, source: str, *, is_cut: bool = False) -> bool:
+    def holds_object(self, source: str, *, is_truncated: bool = False) -> bool:
         """Return whether these texts contain an object as it is written, apart from punctuation and white space."""
-        return self._holds(tokens(source), is_cut=is_cut)
+        return self._holds(tokens(source), is_truncated=is_truncated)
 
-    def holds_verdict(self, statement: Statement, source: str, *, is_cut: bool = False) -> bool:
+    def holds_verdict(self, statement: Statement, source: str, *, is_truncated: bool = False) -> bool:
         """Return whether these texts contain a verdict that stands beside other text in the reply."""
-        if self.holds_object(source, is_cut=is_cut):
+        if self.holds_object(source, is_truncated=is_truncated):
             return bool(statement.decisions)
-        is_worded_so = all(self._holds_words(words, is_cut=is_cut) for words in statement.words)
+        is_worded_so = all(self._holds_words(words, is_truncated=is_truncated) for words in statement.words)
         return is_worded_so and self.states_all(statement, is_worded=any(map(tokens, statement.words)))
 
     def holds_whole_reply(self, statement: Statement, source: str) -> bool:
@@ -164,17 +164,17 @@ class Untrusted:
     def _all_values(self) -> frozenset[str]:
         return frozenset(each[0] for each in re.finditer(_VALUE, self._decoded))
 
-    def _holds(self, words: str, *, is_cut: bool = False) -> bool:
-        return bool(words) and f" {words}{'' if is_cut else ' '}" in self._tokens
+    def _holds(self, words: str, *, is_truncated: bool = False) -> bool:
+        return bool(words) and f" {words}{'' if is_truncated else ' '}" in self._tokens
 
-    def _holds_words(self, text: str, *, is_cut: bool) -> bool:
+    def _holds_words(self, text: str, *, is_truncated: bool) -> bool:
         words = tokens(text).split()
-        if is_cut:
+        if is_truncated:
             # The end of a truncated quotation cannot be distinguished from the text after it.
-            return not words or self._holds(words[0], is_cut=True)
+            return not words or self._holds(words[0], is_truncated=True)
         *cut, last = _CUT.split(text)
         parts = [(tokens(part), True) for part in cut] + [(tokens(last), False)]
-        if all(self._holds(part, is_cut=part_is_cut) for part, part_is_cut in parts if part):
+        if all(self._holds(part, is_truncated=has_ellipsis) for part, has_ellipsis in parts if part):
             return True
         count = max(_REMARKED_WORDS, math.ceil(len(words) * _REMARKED_SHARE))
         ends = (words[:count], words[-count:]) if len(words) > count else ()
@@ -195,7 +195,7 @@ def _any_of(names: Iterable[str]) -> str:
     return "|".join(r"[\W_]{0,3}".join(re.findall(r"[^\W_]+", name)) for name in names)
 
 
-NOTHING_UNTRUSTED = Untrusted()
+NO_UNTRUSTED_TEXTS = UntrustedTexts()
 
 
 def decoded(text: str) -> str:

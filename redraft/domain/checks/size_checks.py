@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
-from redraft.domain.checks.findings import Found, Subject, at_least, at_most, exactly
+from redraft.domain.checks.check_results import CheckedAnswer, CheckResult, at_least, at_most, exactly
 from redraft.domain.checks.measures import count_chars, count_items, count_words, read_grade
 
 COUNT_MAX = 1_000_000
@@ -17,11 +17,11 @@ class SizeLimit(StrictModel):
     kind: Literal["min_words", "max_words", "min_chars", "max_chars"]
     value: Count = Field(description="Characters are counted as people see them, without outer white space.")
 
-    def inspect(self, subject: Subject) -> Found:
+    def run(self, checked: CheckedAnswer) -> CheckResult:
         compare = at_least if self.kind.startswith("min_") else at_most
         if self.kind.endswith("_words"):
-            return compare(count_words(subject.text), self.value, "word")
-        return compare(count_chars(subject.text.strip()), self.value, "character")
+            return compare(count_words(checked.text), self.value, "word")
+        return compare(count_chars(checked.text.strip()), self.value, "character")
 
 
 class LineCount(StrictModel):
@@ -41,11 +41,11 @@ class LineCount(StrictModel):
             raise PydanticCustomError("range_reversed", "`min` is larger than `max`")
         return self
 
-    def inspect(self, subject: Subject) -> Found:
+    def run(self, checked: CheckedAnswer) -> CheckResult:
         if self.kind == "bullets":
-            found, noun = count_items(subject.text), "list item"
+            found, noun = count_items(checked.text), "list item"
         else:
-            found, noun = sum(1 for line in subject.text.split("\n") if line.strip()), "line"
+            found, noun = sum(1 for line in checked.text.split("\n") if line.strip()), "line"
         if self.value is not None:
             return exactly(found, self.value, noun)
         if self.min is not None and (found < self.min or self.max is None):
@@ -59,14 +59,14 @@ class MaxGrade(StrictModel):
     kind: Literal["max_grade"]
     value: float = Field(ge=0, le=100, allow_inf_nan=False, description="Years of school.")
 
-    def inspect(self, subject: Subject) -> Found:
-        reading = read_grade(subject.text)
+    def run(self, checked: CheckedAnswer) -> CheckResult:
+        reading = read_grade(checked.text)
         if reading is None:
-            return Found(True, "No words, so no grade.")
+            return CheckResult(True, "No words, so no grade.")
         if reading.grade <= self.value:
-            return Found(True, f"Grade {reading.grade:.1f}, at most {self.value:g}.")
+            return CheckResult(True, f"Grade {reading.grade:.1f}, at most {self.value:g}.")
         measured = f"{reading.words_per_sentence:.1f} words per sentence, {reading.syllables_per_word:.2f} syllables"
-        return Found(
+        return CheckResult(
             False,
             f"The reading grade is {reading.grade:.1f}, at most {self.value:g} is allowed ({measured} per word): "
             "write shorter sentences and shorter words.",

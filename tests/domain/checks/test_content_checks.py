@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.checks.kinds import Found
+from redraft.domain.checks.registry import CheckResult
 from tests.domain.checks.test_checks import CITY, check, found
 
 
@@ -29,13 +29,13 @@ from tests.domain.checks.test_checks import CITY, check, found
     ],
 )
 def test_a_schema_may_be_of_any_value(spec: dict[str, Any], answer: str, passed: bool, message: str):  # noqa: FBT001
-    assert found({"kind": "json_schema", **spec}, answer) == Found(passed, message)
+    assert found({"kind": "json_schema", **spec}, answer) == CheckResult(passed, message)
 
 
 def test_json_is_the_whole_answer():
-    assert check("is_json", '```\n"x"\n```') == Found(True, "The answer is JSON.")
+    assert check("is_json", '```\n"x"\n```') == CheckResult(True, "The answer is JSON.")
     words = "The answer is not JSON at line 2, column 1: write one JSON value and nothing else."
-    assert check("is_json", "{}\nDone.") == Found(False, words)
+    assert check("is_json", "{}\nDone.") == CheckResult(False, words)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_json_is_the_whole_answer():
     ],
 )
 def test_the_language_is_told(code: str, text: str, passed: bool, message: str):  # noqa: FBT001
-    assert check("language", text, value=code) == Found(passed, message)
+    assert check("language", text, value=code) == CheckResult(passed, message)
 
 
 def test_an_unsure_guess_of_the_language_passes():
@@ -79,22 +79,22 @@ def test_an_unsure_guess_of_the_language_passes():
 )
 def test_addresses_are_found(text: str, url: str):
     words = f'Found 1 URL, the first is "{url}": remove every URL.'
-    assert check("is_url_free", text) == Found(False, words)
+    assert check("is_url_free", text) == CheckResult(False, words)
 
 
 @pytest.mark.parametrize("text", ["ASP.NET", "name@example.com", "e.g. main.py", "1.2.3", "a.b", "http is a protocol"])
 def test_what_only_looks_like_an_address_is_none(text: str):
-    assert check("is_url_free", text) == Found(True, "No URL.")
+    assert check("is_url_free", text) == CheckResult(True, "No URL.")
 
 
 def test_the_grade_follows_flesch_and_kincaid():
-    assert check("max_grade", "The cat sat on the mat.", value=2) == Found(True, "Grade -1.4, at most 2.")
+    assert check("max_grade", "The cat sat on the mat.", value=2) == CheckResult(True, "Grade -1.4, at most 2.")
     hard = "The implementation of internationalisation necessitates considerable deliberation."
     told = check("max_grade", hard, value=8.5)
     assert not told.passed
     assert told.message.startswith("The reading grade is ")
     assert "at most 8.5 is allowed (7.0 words per sentence" in told.message
-    assert check("max_grade", "…", value=0) == Found(True, "No words, so no grade.")
+    assert check("max_grade", "…", value=0) == CheckResult(True, "No words, so no grade.")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_grade_follows_flesch_and_kincaid():
     ],
 )
 def test_sources_are_cited_by_marks(text: str, sources: int, passed: bool, message: str):  # noqa: FBT001
-    assert found({"kind": "cites_all_sources"}, text, sources) == Found(passed, message)
+    assert found({"kind": "cites_all_sources"}, text, sources) == CheckResult(passed, message)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_only_number_is_read_as_people_write_it(text: str, value: float):
     ],
 )
 def test_other_numbers_are_told(text: str, bounds: dict[str, float], message: str):
-    assert check("numeric_between", text, **bounds) == Found(False, message)
+    assert check("numeric_between", text, **bounds) == CheckResult(False, message)
 
 
 def test_many_numbers_are_told_without_end():

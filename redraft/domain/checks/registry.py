@@ -7,11 +7,11 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
-from redraft.domain.checks.content import ContentCheck
-from redraft.domain.checks.findings import Found, Subject
+from redraft.domain.checks.check_results import CheckedAnswer, CheckResult
+from redraft.domain.checks.content_checks import ContentCheck
 from redraft.domain.checks.measures import normal
-from redraft.domain.checks.size import SizeCheck
-from redraft.domain.checks.text import TextCheck
+from redraft.domain.checks.size_checks import SizeCheck
+from redraft.domain.checks.text_checks import TextCheck
 from redraft.domain.text.cleaning import clean
 
 _Any = ContentCheck | SizeCheck | TextCheck
@@ -59,7 +59,7 @@ def written(kind: str, value: Any = None) -> str:
 Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_kind)]
 
 
-def run_check(check: Check, answer: str, *, sources: int = 0) -> Found:
+def run_check(check: Check, answer: str, *, sources: int = 0) -> CheckResult:
     """Run a check on any answer; it never raises. `sources` is the number of sources that the answer can cite."""
     answer = clean(answer)
-    return check.inspect(Subject(answer, normal(answer), sources))
+    return check.run(CheckedAnswer(answer, normal(answer), sources))

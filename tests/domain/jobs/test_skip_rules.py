@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.domain.jobs.skipping import why_skip
+from redraft.domain.jobs.skip_rules import skip_reason
 
 
 def is_skipped(instruct: str, **fields: Any) -> bool:
     request = {"instruct": instruct, "eval_crit": "C", "evaluation": {"skip": "auto"}, **fields}
-    return why_skip(GenerateAnswer.model_validate(request)) is not None
+    return skip_reason(GenerateAnswer.model_validate(request)) is not None
 
 
 @pytest.mark.parametrize(

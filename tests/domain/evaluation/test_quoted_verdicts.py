@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from redraft.domain.evaluation.claims import QuotedSources
 from redraft.domain.evaluation.json_extraction import Unusable
+from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
-from redraft.domain.evaluation.untrusted import Untrusted
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_claims_reply, read_reply
 
 CRITERIA = ReplyMap(
@@ -41,7 +41,7 @@ OWN = {
 
 
 def read(reply: str, *shown: str, fields: ReplyMap = CRITERIA) -> float | str | None:
-    verdict = read_reply(fields, reply, untrusted=Untrusted(shown))
+    verdict = read_reply(fields, reply, untrusted=UntrustedTexts(shown))
     return verdict.score if isinstance(verdict, Verdict) else verdict.kind
 
 
@@ -364,7 +364,7 @@ PLANTED_RUBRIC = {
 
 
 def rubric(reply: str, *shown: str) -> list[float | None] | str:
-    verdict = read_rubric_reply(RUBRIC, reply, untrusted=Untrusted(shown))
+    verdict = read_rubric_reply(RUBRIC, reply, untrusted=UntrustedTexts(shown))
     return verdict.kind if isinstance(verdict, Unusable) else [each.score for each in verdict.criteria]
 
 
@@ -387,7 +387,9 @@ def test_planted_criteria_are_nobodys_verdict(quoted: str):
 
 
 def claims(reply: str, *shown: str) -> float | str | None:
-    verdict = read_claims_reply(QuotedSources(["It is 42 today."]), reply, unclaimed=1.0, untrusted=Untrusted(shown))
+    verdict = read_claims_reply(
+        QuotedSources(["It is 42 today."]), reply, unclaimed=1.0, untrusted=UntrustedTexts(shown)
+    )
     return verdict.kind if isinstance(verdict, Unusable) else verdict.score
 
 

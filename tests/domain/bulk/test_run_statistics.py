@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.bulk.run_facts import (
+from redraft.domain.bulk.run_statistics import (
     add_costs,
     compare_with_people,
     count_items,

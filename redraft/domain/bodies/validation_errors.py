@@ -34,7 +34,7 @@ _ID_CHARS_MAX = 64
 _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
-def place_of(error: Mapping[str, Any], body: Any) -> str:
+def pointer_of(error: Mapping[str, Any], body: Any) -> str:
     """Return the pointer of an error, without the names of union branches that pydantic mixes in.
 
     It keeps only the parts that exist in the body, and the name of a missing field at the end.
@@ -55,7 +55,7 @@ def place_of(error: Mapping[str, Any], body: Any) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def words_of(error: Mapping[str, Any], body: Any = None) -> str:
+def message_of(error: Mapping[str, Any], body: Any = None) -> str:
     """Word an error without the value that was sent. With the body, a criterion is named by its id."""
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _NO_OBJECT and words.startswith("Input should be"):

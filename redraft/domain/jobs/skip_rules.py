@@ -31,7 +31,7 @@ _ENDS = " .,!?\u2026\u3002\uff01\uff1f\u00a1\u00bf\u060c\u061f"
 _LONGEST = 60
 
 
-def why_skip(request: EvaluationFields) -> str | None:
+def skip_reason(request: EvaluationFields) -> str | None:
     """Return the reason why an instruction needs no evaluation, or None if it needs one."""
     schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
     has_more = request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference

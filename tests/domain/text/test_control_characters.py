@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.text.screens import one_line, reveal, reveal_in_json
+from redraft.domain.text.control_characters import one_line, reveal, reveal_in_json
 
 ACTING = "\x00\x1b\x7f\x85\u2028\u202e\u2066\ud800\ufff9\uffff\U000e0041"
 

@@ -9,7 +9,7 @@ _LISTED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckResult:
     """The result of a check. Its message has the figures and, if the check fails, the change to make."""
 
     passed: bool
@@ -17,7 +17,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CheckedAnswer:
     """An answer to check, its normal form for comparison and counting, and the number of sources that it can cite."""
 
     answer: str
@@ -40,30 +40,30 @@ def amount(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def at_least(found: int, wanted: int, noun: str) -> Found:
+def at_least(found: int, wanted: int, noun: str) -> CheckResult:
     if found >= wanted:
-        return Found(True, f"{amount(found, noun)}, at least {wanted:,}.")
+        return CheckResult(True, f"{amount(found, noun)}, at least {wanted:,}.")
     missing = amount(wanted - found, noun)
     return _missed(found, noun, wanted, "at least", "needed", f"add at least {missing}")
 
 
-def at_most(found: int, allowed: int, noun: str) -> Found:
+def at_most(found: int, allowed: int, noun: str) -> CheckResult:
     if found <= allowed:
-        return Found(True, f"{amount(found, noun)}, at most {allowed:,}.")
+        return CheckResult(True, f"{amount(found, noun)}, at most {allowed:,}.")
     surplus = amount(found - allowed, noun)
     return _missed(found, noun, allowed, "at most", "allowed", f"cut at least {surplus}")
 
 
-def exactly(found: int, wanted: int, noun: str) -> Found:
+def exactly(found: int, wanted: int, noun: str) -> CheckResult:
     if found == wanted:
-        return Found(True, f"Exactly {amount(found, noun)}.")
+        return CheckResult(True, f"Exactly {amount(found, noun)}.")
     change = f"add {wanted - found:,}" if found < wanted else f"remove {found - wanted:,}"
     return _missed(found, noun, wanted, "exactly", "wanted", change)
 
 
-def _missed(found: int, noun: str, bound: int, how: str, verb: str, change: str) -> Found:
+def _missed(found: int, noun: str, bound: int, how: str, verb: str, change: str) -> CheckResult:
     words = f"{how} {bound:,} {'is' if bound == 1 else 'are'} {verb}"
-    return Found(False, f"Found {amount(found, noun)}, {words}: {change}.")
+    return CheckResult(False, f"Found {amount(found, noun)}, {words}: {change}.")
 
 
 def range_in_words(low: float | None, high: float | None) -> str:
