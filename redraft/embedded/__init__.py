@@ -12,19 +12,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from redraft.embedded.stacks import Stack
+    from redraft.embedded.stop_signals import StopSignals
     from redraft.settings import Settings
 
 
 @contextmanager
-def stack(settings: "Settings", *, worker_log: "Path | None" = None) -> "Generator[Stack]":
+def stack(
+    settings: "Settings", *, worker_log: "Path | None" = None, signals: "StopSignals | None" = None
+) -> "Generator[Stack]":
     """Run broker and worker within the block. Raises Unavailable if the broker or the database cannot be used.
 
-    `worker_log` is the file for the output of the worker; None: our standard error.
+    Args:
+        settings: the settings of the stack.
+        worker_log: the file for the output of the worker; None: our standard error.
+        signals: the first signal ends the wait for the broker, so that the block begins without one. The second signal
+            ends the grace period of the worker.
     """
     # A module-level import would slow down the start of the guard, which is a module of this package
     from redraft.embedded.stacks import Stack
 
-    built = Stack(settings, worker_log)
+    built = Stack(settings, worker_log, signals)
     try:
         if settings.is_embedded_broker:
             built.open()

@@ -1,8 +1,9 @@
 """Serves the API in this process with uvicorn, which imports the app by name: entry points do not import each other."""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import uvicorn
@@ -20,7 +21,7 @@ _KEEP_ALIVE_S = 75
 
 
 class Api(uvicorn.Server):
-    """`run` serves until a signal, or until `should_exit` is set from another thread."""
+    """Serves until `handle_exit` gets a signal, or until `should_exit` is set from another thread."""
 
     def __init__(self, settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
         app: Any = import_from_string(_APP)(settings)
@@ -42,6 +43,11 @@ class Api(uvicorn.Server):
 
     def serve_until_stopped(self) -> None:
         self.run(sockets=[self._listener])
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Install no handlers: the command has its own ones, also before and after the server runs."""
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -12,12 +12,14 @@ from typing import IO
 import structlog
 
 from redraft.embedded.lifelines import BEGIN
+from redraft.embedded.stop_signals import StopSignals
 
 log = structlog.get_logger()
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
 _STEADY_AFTER_S = 30.0
+_STOP_POLL_S = 0.02
 _LOG_BYTES_MAX = 5_000_000
 # Only the owner may read the logs, which contain answers and messages
 _PRIVATE = 0o077
@@ -49,15 +51,16 @@ class Part:
             self._may_begin = True
             self._send_begin()
 
-    def stop(self, grace_s: float) -> None:
-        """Send SIGTERM, and SIGKILL after the grace, or as soon as a second signal interrupts the wait."""
+    def stop(self, grace_s: float, signals: StopSignals) -> None:
+        """Send SIGTERM. Send SIGKILL after the grace period, at a second signal, or if the wait raises."""
         with self._lock:
             self._stopping.set()
         process = self._process
         try:
             process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(grace_s)
+            give_up_at = time.monotonic() + grace_s
+            while process.poll() is None and not signals.is_urgent and time.monotonic() < give_up_at:
+                time.sleep(_STOP_POLL_S)
         finally:
             process.kill()
             process.wait()

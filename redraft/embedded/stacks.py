@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from redraft.embedded.lifelines import EMBEDDED, SILENCE_TIMES, guarded
 from redraft.embedded.locks import FolderLock
 from redraft.embedded.parts import Part
+from redraft.embedded.stop_signals import StopSignals
 from redraft.embedded.valkeys import answers, prepare_folders, valkey_command
 from redraft.errors import RedraftError, Unavailable
 from redraft.settings import Settings
@@ -37,8 +38,9 @@ _WORKER_SLACK_S = 5.0
 class Stack:
     """The parts of a data folder; `redraft.embedded.stack` opens it."""
 
-    def __init__(self, settings: Settings, worker_log: Path | None) -> None:
+    def __init__(self, settings: Settings, worker_log: Path | None, signals: StopSignals | None) -> None:
         self._settings = settings
+        self._signals = signals or StopSignals()
         self._worker_log = worker_log
         self._broker_log = settings.data_dir.absolute() / "valkey.log"
         self._lock = threading.Lock()
@@ -53,7 +55,7 @@ class Stack:
         return self._folder_lock.is_held
 
     def open(self) -> None:
-        """Start or join the stack, and wait until the broker answers; the worker may still be starting."""
+        """Start or join the stack, and wait until the broker answers or a signal comes. The worker may still start."""
         prepare_folders(self._settings)
         self._start_if_free()
         self._upgrade()
@@ -75,10 +77,10 @@ class Stack:
             worker, broker = self._parts.pop("worker", None), self._parts.pop("valkey", None)
             try:
                 if worker:
-                    worker.stop(self._settings.shutdown_grace_s + _WORKER_SLACK_S)
+                    worker.stop(self._settings.shutdown_grace_s + _WORKER_SLACK_S, self._signals)
             finally:
                 if broker:
-                    broker.stop(_BROKER_GRACE_S)
+                    broker.stop(_BROKER_GRACE_S, StopSignals())
                 self._folder_lock.release()
 
     def _start_if_free(self) -> bool:
@@ -121,7 +123,7 @@ class Stack:
 
     def _await_broker(self) -> None:
         give_up_at = time.monotonic() + _BROKER_READY_WITHIN_S
-        while not answers(self._settings.broker_socket):
+        while not self._signals.is_stopping and not answers(self._settings.broker_socket):
             self.ensure()
             broker = self._parts.get("valkey")
             if time.monotonic() > give_up_at or (broker and broker.failures >= _BROKER_FAILURES_MAX):

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -10,12 +12,12 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import output
-from redraft.cli.admin.serving import ending_on_signals
 from redraft.cli.exits import Exit
 from redraft.cli.sessions import load_settings
 from redraft.cli.views import live
@@ -95,7 +97,7 @@ def demo(
     started_at = time.monotonic()
     kept = contextlib.nullcontext(data_dir) if data_dir else None
     temporary = kept or tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True)
-    with ending_on_signals("\nEnding the demo; Ctrl-C again ends it at once.\n"), temporary as folder:
+    with _ending_on_signals(), temporary as folder:
         failed = _run(_settings(folder))
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
@@ -104,6 +106,30 @@ def demo(
     # `make demo` calls the program by a path where the shell does not look for it
     program = sys.argv[0] if Path(sys.argv[0]).name == "redraft" and not shutil.which("redraft") else "redraft"
     output.show(f"Next: `{program} ask 'Your question'`, or `{program} serve` for the API.")
+
+
+@contextlib.contextmanager
+def _ending_on_signals() -> Generator[None]:
+    """End the block on SIGTERM and on Ctrl-C. A second signal ends the wait for the child processes."""
+    received: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        # Not through the console: the signal may have interrupted it
+        os.write(2, b"\nEnding the demo; Ctrl-C again ends it at once.\n")
+        raise SystemExit
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if not received:
+            raise
+        # A library may have replaced SystemExit by another error, such as SQLite in a callback
+        raise typer.Exit(Exit.INTERRUPTED if received[-1] == signal.SIGINT else Exit.OK) from error
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _settings(folder: str | Path) -> "Settings":

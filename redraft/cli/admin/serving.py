@@ -3,19 +3,19 @@
 import contextlib
 import os
 import runpy
-import signal
 from collections.abc import Generator
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from redraft.cli import output
-from redraft.cli.exits import Exit
 from redraft.cli.sessions import ensure_schema, load_settings
 from redraft.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from redraft.embedded.stop_signals import StopSignals
     from redraft.operations.services import Services
     from redraft.settings import Settings
 
@@ -44,11 +44,14 @@ def serve(
             code="open_door",
         )
     _print_unknown_names()
-    with ending_on_signals():
-        _serve(settings)
+    from redraft.embedded.stop_signals import stop_signals
+
+    with stop_signals() as signals:
+        _serve(settings, signals)
+    raise typer.Exit(signals.exit_code)
 
 
-def _serve(settings: "Settings") -> None:
+def _serve(settings: "Settings", signals: "StopSignals") -> None:
     from redraft import embedded
     from redraft.embedded.listeners import listen, url_of
     from redraft.embedded.locks import only_server
@@ -64,23 +67,32 @@ def _serve(settings: "Settings") -> None:
         url = url_of(listener, settings.host)
         if publish_url:
             publish_url(url)
-        parts.enter_context(embedded.stack(settings))
-        hint = _hint(settings)
+        parts.enter_context(embedded.stack(settings, signals=signals))
+        if not signals.is_stopping:
+            _run_api(settings, listener, url, signals)
 
-        def announce() -> None:
-            reach = "" if settings.is_loopback else " and can be reached by other machines"
-            output.write_data(f"Redraft is ready at {url}{reach} (Ctrl-C stops it).")
-            if hint:
-                output.say(hint, "yellow")
 
-        # Imported late: the worker process imports the same modules meanwhile
-        from redraft.embedded.apis import Api
+def _run_api(settings: "Settings", listener: "socket", url: str, signals: "StopSignals") -> None:
+    hint = _hint(settings)
 
-        try:
-            Api(settings, listener, announce).serve_until_stopped()
-        finally:
-            grace = f"Calls in flight have {settings.shutdown_grace_s:g} s to end"
-            output.say(f"Stopping. {grace}; Ctrl-C again stops at once.", "dim")
+    def announce() -> None:
+        reach = "" if settings.is_loopback else " and can be reached by other machines"
+        output.write_data(f"Redraft is ready at {url}{reach} (Ctrl-C stops it).")
+        if hint:
+            output.say(hint, "yellow")
+
+    # Imported late: the worker process imports the same modules meanwhile
+    from redraft.embedded.apis import Api
+
+    api = Api(settings, listener, announce)
+    # Before the check: a signal after it sets `should_exit`, and the server ends as soon as it runs
+    signals.on_signal = api.handle_exit
+    try:
+        if not signals.is_stopping:
+            api.serve_until_stopped()
+    finally:
+        grace = f"Calls in flight have {settings.shutdown_grace_s:g} s to end"
+        output.say(f"Stopping. {grace}; Ctrl-C again stops at once.", "dim")
 
 
 def _print_unknown_names() -> None:
@@ -110,23 +122,6 @@ def _services(settings: "Settings") -> Generator["Services"]:
         yield services
     finally:
         services.close()
-
-
-@contextlib.contextmanager
-def ending_on_signals(message: str = "") -> Generator[None]:
-    """Stop in order on SIGTERM and on Ctrl-C, and print the message first. A second signal stops at once."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        # Not through the console: the signal may have interrupted it
-        os.write(2, message.encode())
-        raise SystemExit(Exit.INTERRUPTED if number == signal.SIGINT else Exit.OK)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def worker(

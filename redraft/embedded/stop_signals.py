@@ -1,0 +1,54 @@
+"""Records the signals that stop a server, and gives its exit code."""
+
+import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+
+_INTERRUPTED = 130
+
+
+class StopSignals:
+    """SIGTERM and SIGINT in the order of their arrival. The first one stops the server, the second one ends its wait.
+
+    The handler raises nothing. Python runs it between any two instructions, and an exception there could leave a lock
+    held, or a callback of a library could swallow it or turn it into another error.
+    """
+
+    def __init__(self) -> None:
+        self._received: list[int] = []
+        self.on_signal: Callable[[int, FrameType | None], None] | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        return bool(self._received)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a second signal came: calls in flight get no more time."""
+        return len(self._received) > 1
+
+    @property
+    def exit_code(self) -> int:
+        return _INTERRUPTED if self._received[-1:] == [signal.SIGINT] else 0
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        self._received.append(number)
+        if len(self._received) > 2:
+            # The stop itself may hang. The children end when the kernel closes their lifelines
+            os._exit(self.exit_code)
+        if self.on_signal is not None:
+            self.on_signal(number, frame)
+
+
+@contextmanager
+def stop_signals() -> Generator[StopSignals]:
+    """Record the signals within the block. Only the main thread can do so."""
+    signals = StopSignals()
+    before = {number: signal.signal(number, signals.receive) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
