@@ -99,9 +99,9 @@ class Deliverer:
 
         Raises Unavailable if the database is away.
         """
-        news = self._services.database.news["webhooks"]
-        news.wait(self._services.settings.sweep_s)
-        news.clear()
+        changed = self._services.database.changed_tables["webhooks"]
+        changed.wait(self._services.settings.sweep_s)
+        changed.clear()
         self.send_due()
 
     def send_due(self) -> None:
@@ -148,7 +148,7 @@ class Deliverer:
         finally:
             self._slots.leave(receiver)
             # The last look may have found more due deliveries than free slots
-            self._services.database.news["webhooks"].set()
+            self._services.database.changed_tables["webhooks"].set()
 
 
 def deliver(services: Services, claimed: Claimed, slots: DeliverySlots) -> None:

@@ -95,9 +95,9 @@ class RunScheduler:
 
         Raises Unavailable if the database is away.
         """
-        news = self._services.database.news["runs"]
-        news.wait(self._services.settings.sweep_s)
-        news.clear()
+        changed = self._services.database.changed_tables["runs"]
+        changed.wait(self._services.settings.sweep_s)
+        changed.clear()
         if not self._is_closing:
             schedule_all(self._services)
 

@@ -66,7 +66,7 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
 
 def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
     """The spending of a run in billionths of a USD. Calls of unknown outcome count at their worst case."""
-    untold = [row for row in calls.untold_in_run(connection, run_id) if _may_have_cost(row)]
+    untold = [row for row in calls.unpriced_in_run(connection, run_id) if _may_have_cost(row)]
     return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
 
 

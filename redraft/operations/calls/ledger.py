@@ -29,7 +29,7 @@ def unstored_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
     return sum_usage([outcome for outcome in outcomes if outcome.row_update])
 
 
-def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[calls.ClosedCall]:
     """Close the open calls in the ledger with their outcomes."""
     found = [calls.close(connection, *each) for each in _open_calls(outcomes)]
     return [closed for closed in found if closed]
@@ -44,7 +44,7 @@ def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any
     return [(o.call_id, o.row_update) for o in outcomes if o.call_id and o.row_update]
 
 
-def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.Closed]:
+def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.ClosedCall]:
     """Close calls and add their usage to the job, also after the lease was lost."""
     transitions.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
@@ -55,7 +55,7 @@ def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outc
     return closed
 
 
-def stored(outcome: Outcome, closed: Sequence[calls.Closed] = ()) -> Outcome:
+def stored(outcome: Outcome, closed: Sequence[calls.ClosedCall] = ()) -> Outcome:
     """The outcome after its row was closed."""
     return replace(outcome, row_update=None, came_second=any(each.status == "dup" for each in closed))
 

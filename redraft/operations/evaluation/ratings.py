@@ -79,7 +79,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
 
 
 def _ensure_iteration(connection: Connection, job_id: str, number: int) -> None:
-    known = sorted({record.number for record in history.of(connection, record_of(connection, job_id))})
+    known = sorted({record.number for record in history.iterations_of(connection, record_of(connection, job_id))})
     if number not in known:
         error = NotFound("iteration", f"{job_id}/{number}")
         error.message = f"Job {job_id} has no answers; there is nothing to rate."

@@ -46,7 +46,7 @@ def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_ru
     with services.database.read() as connection:
         job = record_of(connection, job_id)
         _ensure_can_rescore(job)
-        records = history.of(connection, job)
+        records = history.iterations_of(connection, job)
     request = _request(job, change, _numbers(job, records, change), drops_rubric=drops_rubric)
     candidates = Counter(record.number for record in records if record.number in request.iterations)
     calls = max(candidates.values()) * evaluator_calls_max(request)

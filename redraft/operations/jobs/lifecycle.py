@@ -40,7 +40,9 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         # Otherwise a step could store an evaluation after this has read the iterations, and the result would lack it
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
-        end = ending(services.profiles, job, readable_request(job), history.of(connection, job), StopReason.CANCELED)
+        end = ending(
+            services.profiles, job, readable_request(job), history.iterations_of(connection, job), StopReason.CANCELED
+        )
         movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
         first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
@@ -101,7 +103,7 @@ def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnsw
     if dump(request)["sources"] != job.request["sources"]:
         return False
     with services.database.read() as connection:
-        records = history.of(connection, job, job.iteration)
+        records = history.iterations_of(connection, job, job.iteration)
     return any(record.evaluation is None for record in records)
 
 

@@ -57,10 +57,10 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
 
 def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
     """The resources of all candidates, or of those of one iteration, by three queries."""
-    records = history.of(connection, job, number)
+    records = history.iterations_of(connection, job, number)
     # A rescoring job shows only its own evaluations
     ids = [] if job.rescored_job_id else [record.id for record in records]
-    further = history.further(connection, ids)
+    further = history.evaluations_outside_loop(connection, ids)
     usage = calls.usage_by_attempt(connection, job.id)
     return [
         iterations.iteration_resource(
@@ -75,7 +75,7 @@ def iterations_of(connection: Connection, job: JobRecord, number: int | None = N
 def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
     """Which iteration met which criterion. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
-        records = history.of(connection, record_of(connection, job_id))
+        records = history.iterations_of(connection, record_of(connection, job_id))
     return iterations.criteria_matrix(records)
 
 

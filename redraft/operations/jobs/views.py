@@ -130,7 +130,7 @@ def view_history(services: Services, job_id: str) -> HistoryView:
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
         written = queries.iterations_of(connection, record)
-        matrix = iterations.criteria_matrix(history.of(connection, record))
+        matrix = iterations.criteria_matrix(history.iterations_of(connection, record))
         rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
     return HistoryView(*common, written, matrix, rated)
 
@@ -139,7 +139,7 @@ def view_calls(services: Services, job_id: str) -> CallsView:
     """The job, with its calls but without their texts. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         _, common = _read_job(connection, job_id)
-        rows = calls.lines_of_job(connection, job_id, CALLS_MAX + 1)
+        rows = calls.summaries_of_job(connection, job_id, CALLS_MAX + 1)
     return CallsView(*common, [call_line(row) for row in rows[:CALLS_MAX]], len(rows) > CALLS_MAX)
 
 
@@ -183,7 +183,7 @@ def _has_score(job: JobRecord) -> bool:
 
 def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
     number = job.result["best_iteration"] if job.result else None
-    record = best_candidate(history.of(connection, job), number)
+    record = best_candidate(history.iterations_of(connection, job), number)
     return shortcomings(record, record.evaluation) if record and record.evaluation else ()
 
 

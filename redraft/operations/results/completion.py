@@ -41,7 +41,7 @@ def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) 
     """Store an observation if the job ends with an accepted answer to ranked sources."""
     if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
-    returned = best_candidate(history.of(connection, job), values["result"]["best_iteration"])
+    returned = best_candidate(history.iterations_of(connection, job), values["result"]["best_iteration"])
     request = readable_request(job)
     if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
         observations.add(connection, _row(job, request, returned))

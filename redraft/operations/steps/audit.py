@@ -101,7 +101,7 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
 
 def _write(step: StepContext, evaluations: Sequence[AnswerEvaluation], connection: Connection) -> None:
     """Store the new audits, without those from before a continuation and those that the budget did not allow."""
-    known = history.audited(connection, step.job.id, _auditor(step))
+    known = history.audit_scores(connection, step.job.id, _auditor(step))
     new = [
         each for each in evaluations if (each.record.id, each.evaluation.score) not in known and _is_reportable(each)
     ]

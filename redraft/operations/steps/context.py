@@ -152,7 +152,7 @@ def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Out
         return None
 
     def work(connection: Connection) -> bool:
-        if not transitions.holds(connection, step.job.id, step.job.lease_token):
+        if not transitions.holds_lease(connection, step.job.id, step.job.lease_token):
             return False
         if after.call_id and after.row_update:
             closed = close_calls(connection, [after])

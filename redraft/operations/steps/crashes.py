@@ -74,7 +74,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
             what = "could not store what it got" if crash.is_paid else "crashed"
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
-            records = history.of(connection, job)
+            records = history.iterations_of(connection, job)
             end = ending(services.profiles, job, readable_request(job), records, StopReason.ERROR, facts)
             values, new = dict(end.values), [end.event]
         is_ours = transitions.is_live() & transitions.is_token(job.lease_token if crash.token is None else crash.token)

@@ -219,7 +219,7 @@ def write_evaluations(
     rows = [history.evaluation_row(step.job.id, each.record, each.evaluation, role) for each in evaluations]
     if role == "rescore":
         # The rescored job may have been deleted meanwhile
-        there = history.hold_existing(connection, [row["iteration_id"] for row in rows])
+        there = history.lock_existing(connection, [row["iteration_id"] for row in rows])
         rows = [row for row in rows if row["iteration_id"] in there]
     history.add_evaluations(connection, rows)
     keep_version(step, connection)

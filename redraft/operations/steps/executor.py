@@ -185,7 +185,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
             lost = calls.close_lost(connection, job.id, job.lease_token)
             transitions.add_usage(connection, job.id, lost)
             if lost:
-                job = replace(job, event_seq=transitions.number_event(connection, job.id))
+                job = replace(job, event_seq=transitions.reserve_event_number(connection, job.id))
                 claim, new = replace(claim, job=job), [worker_lost(job, lost["calls"])]
         new += _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         with adding_together(connection):
@@ -227,7 +227,7 @@ def _plan_outside(step: StepContext) -> PreparedStep | None:
     with suppress(ProviderError):  # _reserve meets the same error, and can end the job
         _PREPARATIONS[Step(step.job.step)](step)
     with step.services.database.write() as connection:
-        if not transitions.holds(connection, step.job.id, step.job.lease_token):
+        if not transitions.holds_lease(connection, step.job.id, step.job.lease_token):
             return None
         ready = _reserve(connection, step)
     if ready is None:
@@ -257,7 +257,7 @@ def _load(
         holder=holder,
         job=job,
         request=request,
-        records=tuple(history.of(connection, job)) if job.iteration > 0 else (),
+        records=tuple(history.iterations_of(connection, job)) if job.iteration > 0 else (),
         recorded=recorded,
         deadline=deadline,
         spent=spent_of(connection, services, job, request.limits),
@@ -277,7 +277,7 @@ def _drop_recorded(
         row = recorded.get(call.slot.key)
         if row is not None and step.job.continuations > 0 and row["request"] != call.row["request"]:
             if row["status"] == "ok":
-                calls.set_aside(connection, row["id"])
+                calls.release_slot(connection, row["id"])
             del recorded[call.slot.key]
         if call.slot.key not in recorded:
             missing.append(call)

@@ -64,7 +64,7 @@ class LeaseHolder:
         self.lease_s = settings.lease_s
         self._abort = abort
         self._clock = clock
-        self.losses_max = transitions.ALONE_LOSSES if is_alone else transitions.FREE_LOSSES
+        self.losses_max = transitions.ALONE_LOSSES_MAX if is_alone else transitions.SHARED_LOSSES_MAX
         self._lock = threading.Lock()
         self._in_flight = set[tuple[str, int]]()
         self._tokens: dict[str, int] = {}
@@ -161,7 +161,7 @@ class LeaseHolder:
         # Jobs before calls, in the order of all units of work: PostgreSQL would find a deadlock otherwise
         transitions.lock(connection, {job_id for job_id, _ in in_flight})
         released = transitions.release_leases(connection, self.owner)
-        for job_id, usage in calls.close_left(connection, in_flight).items():
+        for job_id, usage in calls.close_stopped(connection, in_flight).items():
             transitions.add_usage(connection, job_id, usage)
         workers.leave(connection, self.owner)
         return released

@@ -89,7 +89,7 @@ def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
             wait(prepared.step.services, prepared.message, admitted)
         return None
     with database.write() as connection:
-        if not transitions.holds(connection, job.id, job.lease_token):
+        if not transitions.holds_lease(connection, job.id, job.lease_token):
             return None
         calls.open_calls(connection, [call.row for call in admitted.planned])
     return admitted

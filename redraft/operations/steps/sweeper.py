@@ -22,9 +22,9 @@ from redraft.operations.steps.leases import message_for
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.admin import workers
 from redraft.storage.jobs import calls, due_steps, events, history, jobs, transitions
-from redraft.storage.jobs.due_steps import is_guilty, is_overdue
+from redraft.storage.jobs.due_steps import is_overdue, is_poison
 from redraft.storage.jobs.jobs import JobRecord
-from redraft.storage.jobs.transitions import ALONE_LOSSES, is_live
+from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, is_live
 
 log = structlog.get_logger()
 
@@ -68,9 +68,9 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
             else []
         )
         late = due_steps.overdue(connection, slack_s=_DEADLINE_SLACK_S, limit=_BATCH)
-        guilty = due_steps.guilty(connection, limit=_BATCH) if with_expired else []
+        poison = due_steps.poison_jobs(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
-    ended = _end_all(services, late, _end_overdue) + _end_all(services, guilty, _end_guilty)
+    ended = _end_all(services, late, _end_overdue) + _end_all(services, poison, _end_poison_job)
     # After the commit: a client that is woken earlier would read the old state
     for job_id in ended:
         services.queue.wake(job_id)
@@ -134,10 +134,10 @@ def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> 
     )
 
 
-def _end_guilty(services: Services, connection: Connection, job: JobRecord) -> bool:
-    words = _POISON.format(times=ALONE_LOSSES + 1)
+def _end_poison_job(services: Services, connection: Connection, job: JobRecord) -> bool:
+    words = _POISON.format(times=ALONE_LOSSES_MAX + 1)
     error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
-    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_guilty())
+    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_poison())
 
 
 def _end(
@@ -148,7 +148,7 @@ def _end(
     error: dict[str, Any],
     when: ColumnElement[bool],
 ) -> bool:
-    end = ending(services.profiles, job, readable_request(job), history.of(connection, job), reason, error)
+    end = ending(services.profiles, job, readable_request(job), history.iterations_of(connection, job), reason, error)
     first_seq = transitions.change(connection, job.id, end.values, when=when, new_events=1)
     if first_seq is not None:
         events.add(connection, job, first_seq, [end.event])

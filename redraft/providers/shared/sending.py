@@ -1,4 +1,4 @@
-"""One request of a call through an SDK's client, and its raw answer: the same for every wire format."""
+"""Sends one request of a call through an SDK's client, and reads the raw answer, for every wire format."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a request goes, and how its answer is read.
+    """The target of a request.
 
     Attributes:
-        path: below the base URL.
-        vendor: whose API it is, for messages.
-        timeouts: how long the parts of a call may take.
-        make_collector: makes the reader of the events of this wire format.
+        path: the path below the base URL.
+        vendor: the vendor of the API, for error messages.
+        timeouts: the timeouts for the parts of a call.
+        make_collector: creates the object that reads the events of this wire format.
     """
 
     path: str
@@ -35,18 +35,18 @@ class Endpoint:
 async def send_request(
     sdk: ModuleType, client: Any, endpoint: Endpoint, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter
 ) -> Answer:
-    """Make one request and read its answer, streamed or whole.
+    """Send one request and read its answer, streamed or not.
 
     Args:
         sdk: the module with the client's error classes.
         client: the SDK's client.
-        endpoint: where the request goes.
+        endpoint: the target of the request.
         body: the request.
-        left: the time of the whole call.
-        emitter: gets the pieces of a streamed answer.
+        left: the remaining time of the whole call.
+        emitter: receives the text deltas of a streamed answer.
 
     Raises:
-        ProviderError: no whole answer came, or its status is an error.
+        ProviderError: if the answer is incomplete or has an error status.
     """
     import aiohttp
     import httpx2
@@ -58,7 +58,7 @@ async def send_request(
             response = await _response(sdk, client, endpoint, body, left)
             try:
                 if body.get("stream") is not True or "json" in response.headers.get("content-type", "").lower():
-                    # The headers have arrived: the body gets the remaining time of the whole call
+                    # The headers have arrived: the rest of the call's time replaces the first-byte timeout
                     clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
                     await response.aread()
                     return read_answer(endpoint.vendor, response)
@@ -80,7 +80,8 @@ async def _response(
 
     connect_s = min(endpoint.timeouts.connect_s, left.seconds)
     timeout = httpx2.Timeout(None, connect=connect_s, pool=connect_s)
-    # The SDKs return the raw response for this type. It is always streamed, so that the time limit covers the body
+    # For this type, the SDKs return the raw response. The response is always streamed: otherwise the SDK would read
+    # the whole body, before the first-byte timeout can be replaced
     response = await client.post(
         endpoint.path,
         cast_to=httpx2.Response,

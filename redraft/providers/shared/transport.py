@@ -1,7 +1,7 @@
-"""The connections below the SDKs: one event loop per process, and the HTTP clients that belong to it.
+"""The connections below the SDKs: one event loop per process, and the HTTP clients that use this event loop.
 
-aiohttp carries the requests: with hundreds of calls in flight it takes about half of the CPU of the SDKs' default
-transport, which scans all its connections for each request.
+The HTTP clients use aiohttp. With hundreds of calls in flight, aiohttp needs about half of the CPU time of the SDKs'
+default transport, which scans all its connections for each request.
 """
 
 import asyncio
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# uvicorn and llama.cpp close a connection that is idle for 5 s: a request that meets the close would fail
+# Below 5 s, because uvicorn and llama.cpp then close an idle connection; a request at that moment would fail
 _KEEPALIVE_S = 4
 
 
 class EventLoop:
-    """An event loop in a thread of its own, which its first use starts."""
+    """An event loop in a thread of its own. The first call of a method starts the thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine on the loop, from any thread."""
+        """Start a coroutine on the event loop, from any thread."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop, and wait for it in another thread."""
+        """Run a coroutine on the event loop, and block the calling thread until the coroutine ends."""
         return self.submit(work).result()
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> None:
-        """Call a function on the loop, from any thread."""
+        """Call a function on the event loop, from any thread."""
         self._running().call_soon_threadsafe(function, *args)
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -54,19 +54,19 @@ class EventLoop:
 
 
 CALLS_LOOP = EventLoop()
-"""Makes all model calls of this process; the clients below belong to it."""
+"""The event loop of all model calls of this process."""
 
 
 @lru_cache(maxsize=1)
 def _ssl_context() -> "ssl.SSLContext":
-    # Reading the system's certificates takes tens of milliseconds: once for all clients
+    # Cached for all clients, because to read the system's certificates takes tens of milliseconds
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClient":
-    """A client of the SDK's own kind for aiohttp. Proxies come from the environment, as usual."""
+    """Return a client of the SDK's own class for aiohttp. Environment variables such as HTTPS_PROXY set its proxy."""
     import httpx2
 
     class Client(aiohttp_client):
@@ -75,18 +75,18 @@ def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClie
         ) -> httpx2.AsyncBaseTransport:
             if not proxy.url.scheme.startswith("socks"):
                 return super()._init_proxy_transport(proxy, **options)
-            # aiohttp knows no SOCKS
+            # aiohttp does not support SOCKS proxies
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_S)
             return httpx2.AsyncHTTPTransport(verify=_ssl_context(), proxy=proxy, limits=limits)
 
-    # 0 is aiohttp's word for no limit; without one it takes 100
+    # For aiohttp, 0 means no limit. Its default is 100 connections, which would delay further calls
     limits = httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_S)
     return Client(verify=_ssl_context(), limits=limits, follow_redirects=True, timeout=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the parts of a call may take, in seconds: the settings' values."""
+    """The timeouts for the parts of a call, from the settings."""
 
     connect_s: float
     first_byte_s: float
@@ -97,7 +97,7 @@ def timeouts_of(settings: Settings) -> Timeouts:
 
 
 class TimeLeft:
-    """The remaining time of a call that may take several requests."""
+    """The remaining time of a call, which may need several requests."""
 
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s

@@ -12,7 +12,7 @@ from redraft.storage.admin.usage import is_unpriced
 from redraft.storage.engine.columns import DbNow, moment
 from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
-from redraft.storage.jobs.transitions import FREE_LOSSES, is_live
+from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_live
 
 # Far enough in the future for all jobs
 _AGES_S = 1e9
@@ -41,7 +41,7 @@ def live_steps(connection: Connection) -> Rows:
             func.count().filter(is_free, jobs.c.available_at > now).label("delayed"),
             func.count().filter(jobs.c.lease_expires_at >= now).label("in_flight"),
             func.count().filter(is_lost).label("lost"),
-            func.count().filter(jobs.c.lost_leases + case((is_lost, 1), else_=0) > FREE_LOSSES).label("suspects"),
+            func.count().filter(jobs.c.lost_leases + case((is_lost, 1), else_=0) > SHARED_LOSSES_MAX).label("suspects"),
             func.min(case((is_due, jobs.c.available_at))).label("due_since"),
             func.min(unnotified_since).label("unheard_since"),
             DbNow().label("now"),

@@ -1,6 +1,7 @@
-"""The database, and the unit of work: the only place that commits.
+"""The database, and the unit of work. All commits are made here.
 
-A unit of work is one request or one half of a step. Nothing slow happens within it: no model call, no message, no wait.
+A unit of work is one transaction, for one request or one half of a step. It contains no model call, no message and no
+wait, because SQLite admits one writer at a time, and PostgreSQL holds its row locks until the end.
 """
 
 import contextlib
@@ -22,29 +23,32 @@ from redraft.storage.engine import postgresql
 
 T = TypeVar("T")
 
-News = Literal["webhooks", "runs"]
+ChangedTable = Literal["webhooks", "runs"]
 
-_NOTIFICATIONS = "redraft_news"
+_CHANGED = "redraft_news"
 
 
 class Database:
-    """One engine. `read()` and `write()` open a unit of work; `write()` commits at its end."""
+    """The database engine of a process. `read()` and `write()` open a unit of work."""
 
     def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = CLOCK) -> None:
         self.url = _read_url(url)
         self._clock = clock
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
-        # Threads of one process queue here in order; the busy wait of SQLite polls, and some threads would starve
+        # The threads of a process wait here for their turn. SQLite's own wait polls, so that some threads starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
-        # Set after a commit with `notify_after_commit`, so that a thread of this process reads the news at once
-        self.news: dict[News, threading.Event] = {"webhooks": threading.Event(), "runs": threading.Event()}
+        # `notify_after_commit` sets these, so that a thread of this process reads the changed table at once
+        self.changed_tables: dict[ChangedTable, threading.Event] = {
+            "webhooks": threading.Event(),
+            "runs": threading.Event(),
+        }
 
     def _sqlite_engine(self, pool_size: int) -> Engine:
         engine = create_engine(
             self.url,
             hide_parameters=True,
-            # `statements` binds by name on both databases
+            # `statements.py` binds parameters by name
             paramstyle="named",
             pool_size=pool_size,
             max_overflow=0,
@@ -57,7 +61,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[Connection]:
-        """A consistent view for reading."""
+        """Open a consistent view for reading. Raises Unavailable if the database is away."""
         with translated(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
@@ -65,21 +69,25 @@ class Database:
 
     @contextmanager
     def write(self) -> Generator[Connection]:
-        """One transaction: committed at the end, rolled back on any error."""
+        """Open a transaction, commit it at the end, and roll it back on any error.
+
+        Raises Unavailable if the database is away, full or locked.
+        """
         with translated(), self._write_turn, self.engine.connect() as connection:
             if self.is_sqlite:
+                # IMMEDIATE: a transaction that reads first and writes later fails if another one wrote between
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.info.pop(_NOTIFICATIONS, None)
+            connection.info.pop(_CHANGED, None)
             yield connection
             connection.commit()
-            for news in connection.info.pop(_NOTIFICATIONS, ()):
-                self.news[news].set()
+            for changed in connection.info.pop(_CHANGED, ()):
+                self.changed_tables[changed].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
-        """Run `work` in a unit of work, and repeat it while the database is away, for `for_s` seconds at most.
+        """Run `work` in a unit of work, and repeat it while the database is away, for at most `for_s` seconds.
 
-        For data that must not be lost, such as a paid reply. `work` may run more than once, also after a commit with
-        unknown outcome: then it must change nothing, which the conditions on lease tokens ensure.
+        For data that must not be lost, such as a paid reply. `work` may run again after a commit with unknown outcome.
+        It must then change nothing, which the conditions on lease tokens ensure. Raises Unavailable after `for_s`.
         """
         give_up_at = self._clock.monotonic() + for_s
         pause_s = 0.1
@@ -89,7 +97,7 @@ class Database:
                 with self.write() as connection:
                     return work(connection)
             except exc.IntegrityError:
-                # Another worker wrote the same row at the same moment: the second time `work` sees that row
+                # Another worker wrote the same row at the same moment. When `work` runs again, it finds that row
                 if has_collided:
                     raise
                 has_collided = True
@@ -103,13 +111,13 @@ class Database:
         self.engine.dispose()
 
 
-def notify_after_commit(connection: Connection, news: News) -> None:
-    """Set this event of `Database.news` after the commit of the unit of work."""
-    connection.info.setdefault(_NOTIFICATIONS, set()).add(news)
+def notify_after_commit(connection: Connection, changed: ChangedTable) -> None:
+    """Set the event of a table in `Database.changed_tables` after the commit of the unit of work."""
+    connection.info.setdefault(_CHANGED, set()).add(changed)
 
 
 def _read_url(url: str) -> URL:
-    """Raises Invalid unless it is one of the two kinds of database; the URL itself may hold a password."""
+    """Parse the URL. Raises Invalid, without the URL's text, which may have a password, if it is not supported."""
     try:
         error = database_error(url)
         read = None if error else make_url(sqlalchemy_url(url))
@@ -121,22 +129,22 @@ def _read_url(url: str) -> URL:
 
 
 def _make_private(_dialect: object, _record: object, arguments: list[Any], _options: object) -> None:
-    """Create a new database file for its owner only; SQLite gives the same mode to its journal files."""
+    """Create a new database file that only its owner can read. SQLite gives the same mode to its journal files."""
     path = str(arguments[0]) if arguments else ""
     if path and not path.startswith((":", "file:")) and not Path(path).exists():
-        with contextlib.suppress(OSError):  # SQLite has the better error message
+        with contextlib.suppress(OSError):  # SQLite then fails too, with a better error message
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # WAL: readers and the writer do not wait for each other. NORMAL: with WAL a crash cannot corrupt the database
+    # WAL: readers and the writer do not wait for each other. NORMAL: in WAL mode, a crash cannot corrupt the database
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Raise Unavailable for a database that is away, full or locked. The error of a wrong statement stays as it is."""
+    """Raise Unavailable if the database is away, full, locked or damaged. Pass errors of wrong statements on."""
     try:
         yield
     except (exc.OperationalError, exc.TimeoutError) as error:
@@ -146,7 +154,7 @@ def translated() -> Generator[None]:
     except exc.DBAPIError as error:
         sqlstate = getattr(error.orig, "sqlstate", None)
         if sqlstate is None and type(error) is exc.DatabaseError:
-            # SQLite raises it for a file that is damaged, or no database
+            # SQLite raises this error for a file that is damaged or is not a database
             raise Unavailable(
                 f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
                 code="database_unavailable",

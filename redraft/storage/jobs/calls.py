@@ -1,4 +1,4 @@
-"""The ledger: one row per call to a provider, failures and lost ones included. Rows are only added and closed."""
+"""The ledger: one row per call to a provider, also for failed and lost calls. Rows are added and closed, not edited."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from redraft.storage.engine.query_parts import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
 from redraft.storage.engine.tables import calls, jobs
 
-# Iteration, candidate, and the number of the call among those for it
+# Iteration, candidate, and the number of the call among the calls for this candidate
 SlotKey = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """The status of a closed call, whether it was closed as lost before, and whether its model is free."""
+class ClosedCall:
+    """The new status of a call. `was_lost`: the call had the status `unknown` before. `is_free`: its model is free."""
 
     status: str
     was_lost: bool
@@ -32,30 +32,30 @@ class Closed:
 _IS_FREE = calls.c.provider == FREE_PROVIDER
 
 
-def _lost(words: str, code: str = "worker_lost") -> dict[str, Any]:
+def _lost(message: str, code: str = "worker_lost") -> dict[str, Any]:
     return {
         "status": "unknown",
         "finished_at": DbNow(),
         "cost_nano_usd": sa.case((_IS_FREE, 0)),
-        "error": job_error(code, words),
+        "error": job_error(code, message),
     }
 
 
 _LOST = _lost("The worker that made this call was lost before its outcome was known.")
-_LEFT = _lost("The worker that made this call was stopped before its outcome was known.")
+_STOPPED = _lost("The worker that made this call was stopped before its outcome was known.")
 _ABORTED = _lost("The call was aborted, because its job was canceled.", "canceled")
-_AS_LOST = (calls.c.job_id, calls.c.provider)
+_LOST_COLUMNS = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSE_COLUMNS = (
     *("cached", "response", "reply_text", "http_status", "response_headers", "finish_reason", "error"),
     *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "latency_ms"),
 )
 _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
-_LINE = (
+_SUMMARY_COLUMNS = (
     *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
 )
-_RECORDED = (
+_RECORDED_COLUMNS = (
     *("id", "iteration", "candidate", "seq", "model", "status", "request"),
     *("reply_text", "finish_reason", "output_tokens", "error"),
 )
@@ -64,14 +64,14 @@ _RECORDED = (
 def recorded_replies(
     connection: sa.Connection, job_id: str, step: str, iteration: int | None, *, with_failures: bool
 ) -> dict[SlotKey, Mapping[str, Any]]:
-    """The replies and permanent failures that earlier holders of this step recorded.
+    """Return the replies and permanent failures that earlier workers recorded for this step, by slot.
 
-    Transient failures are left out, so their calls are made again. After a continuation permanent failures are left out
-    too, because their cause may be gone; answers that were cut off still count. `iteration`: None for a step that works
-    on several.
+    Transient failures are not returned, so that their calls are made again. Answers that were cut off are returned.
+    `with_failures` is False after a continuation, because the cause of a permanent failure may be gone. `iteration` is
+    None for a step that covers several iterations.
     """
     query = (
-        sa.select(*(calls.c[name] for name in _RECORDED))
+        sa.select(*(calls.c[name] for name in _RECORDED_COLUMNS))
         .where(calls.c.job_id == job_id, calls.c.step == step, calls.c.status.in_(("ok", "error")))
         .order_by(calls.c.status.desc(), calls.c.id)
     )
@@ -90,36 +90,38 @@ def open_calls(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> 
 
 
 def lost_usage(closed: Iterable[bool]) -> Counter[str]:
-    """The usage of calls with unknown outcome, each free or not: a call that is not free counts as unpriced."""
+    """Return the usage of calls with unknown outcome. `closed` has one item per call: whether its model is free."""
     free = list(closed)
     return Counter(calls=len(free), unpriced_calls=free.count(False))
 
 
 def close_lost(connection: sa.Connection, job_id: str, token: int) -> Mapping[str, int]:
-    """Close the calls of lost workers as unknown; returns the usage that they add to their job."""
+    """Close the calls of lost workers as unknown. Return the usage that these calls add to their job."""
     is_lost = sa.and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
-    return _close_all(connection, sa.update(calls).where(is_lost).values(_LOST).returning(*_AS_LOST)).get(job_id, {})
+    lost = sa.update(calls).where(is_lost).values(_LOST).returning(*_LOST_COLUMNS)
+    return _close_all(connection, lost).get(job_id, {})
 
 
-def close_left(connection: sa.Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
-    """Close the open calls of these jobs and tokens when their worker stops; returns their usage by job.
+def close_stopped(connection: sa.Connection, in_flight: Sequence[tuple[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    """Close the open calls of a stopping worker. Return their usage by job id.
 
-    A call of a canceled job was aborted: it was not lost with its worker.
+    `in_flight` has a job id and a lease token for each step of the worker. The calls of a canceled job get the error
+    `canceled`, because their worker has aborted them.
     """
-    is_left = sa.tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
-    left = sa.update(calls).where(is_left, calls.c.status == "started").returning(*_AS_LOST)
+    is_stopped = sa.tuple_(calls.c.job_id, calls.c.lease_token).in_(in_flight)
+    stopped = sa.update(calls).where(is_stopped, calls.c.status == "started").returning(*_LOST_COLUMNS)
     is_canceled = calls.c.job_id.in_(sa.select(jobs.c.id).where(jobs.c.status == "canceled"))
-    aborted = _close_all(connection, left.where(is_canceled).values(_ABORTED))
-    return aborted | _close_all(connection, left.values(_LEFT))
+    aborted = _close_all(connection, stopped.where(is_canceled).values(_ABORTED))
+    return aborted | _close_all(connection, stopped.values(_STOPPED))
 
 
 def close_abandoned(
     connection: sa.Connection, *, after_s: float, ended_s: float, limit: int
 ) -> Mapping[str, Mapping[str, int]]:
-    """Close calls of lost processes, `limit` at most: calls without a job, and calls of ended jobs.
+    """Close at most `limit` calls of lost processes. Return their usage by job id.
 
-    A call without a job is closed `after_s` after its start, a call of an ended job `ended_s` after the end of the job:
-    a live process has aborted it by then. Returns the usage by job.
+    A call without a job is closed `after_s` seconds after its start. A call of an ended job is closed `ended_s` seconds
+    after the end of the job, because a live process has aborted the call by then.
     """
     return _close_all(connection, _abandoned_statement(after_s, ended_s, limit))
 
@@ -134,7 +136,7 @@ def _close_all(connection: sa.Connection, statement: sa.Executable) -> dict[str,
 
 @cache
 def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> sa.Executable:
-    # A literal as in the partial index on started calls: SQLite does not use the index for a parameter
+    # The same literal as in the partial index on started calls: SQLite does not use that index for a parameter
     is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
     old = (
@@ -145,38 +147,39 @@ def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> sa.Execu
         .limit(limit)
     )
     is_open = sa.and_(calls.c.id.in_(old), calls.c.status == "started")
-    return sa.update(calls).where(is_open).values(_LOST).returning(*_AS_LOST)
+    return sa.update(calls).where(is_open).values(_LOST).returning(*_LOST_COLUMNS)
 
 
-def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) -> Closed | None:
-    """Store an outcome; None if the call was already closed. A second reply for a slot becomes `dup`.
+def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) -> ClosedCall | None:
+    """Store the outcome of a call. Return None if the call already has an outcome.
 
-    A call that was closed as `unknown` can still be closed: its worker came late, and knows the outcome.
+    A second reply for a slot gets the status `dup`. A call with the status `unknown` is closed again, because its
+    worker was only late, and has the outcome.
     """
     for was_lost in (False, True):
         change = close_change(call_id, values, was_lost=was_lost)
         row = run(connection, change.statement, change.values).one_or_none()
         if row is not None:
-            return Closed(row.status, was_lost, row.provider == FREE_PROVIDER)
+            return ClosedCall(row.status, was_lost, row.provider == FREE_PROVIDER)
     return None
 
 
 def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, was_lost: bool = False) -> Change:
-    """Return the change that `close` makes. `number` separates the parameters of several changes in one statement."""
+    """Return the change that `close` makes. `number` makes the parameter names of one statement unique."""
     name = f"c{number}_"
-    given = {f"{name}{column}": values.get(column) for column in _CLOSE_COLUMNS} | {
+    parameters = {f"{name}{column}": values.get(column) for column in _CLOSE_COLUMNS} | {
         f"{name}cached": values.get("cached", False),
         f"{name}reusable": values.get("is_reusable", True),
         f"{name}id": call_id,
         f"{name}open": "unknown" if was_lost else "started",
         f"{name}status": values["status"],
     }
-    return Change(_close_statement(name), given)
+    return Change(_close_statement(name), parameters)
 
 
 @cache
 def _close_statement(name: str) -> sa.Update:
-    """Built once. If two workers close a slot at once, the index `uq_calls_ok` refuses one, and `persist` repeats."""
+    # If two workers close a slot at once, the index `uq_calls_ok` refuses the second row, and `persist` repeats it
     other = calls.alias()
     same_slot = sa.and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
     is_second = sa.and_(sa.bindparam(f"{name}status", type_=sa.String) == "ok", sa.select(1).where(same_slot).exists())
@@ -194,8 +197,8 @@ def _close_statement(name: str) -> sa.Update:
 
 
 def find_reusable(connection: sa.Connection, cache_key: str) -> dict[str, Any] | None:
-    """The oldest reply to an identical call: its text, its body and its finish reason."""
-    # The conditions of the partial index, without parameters: otherwise SQLite does not use it
+    """Return the text, the body and the finish reason of the oldest reply to an identical call, if there is one."""
+    # The conditions of the partial index without parameters, because SQLite does not use it with parameters
     is_reusable = calls.c.cache_key.is_not(None) & (calls.c.status == sa.literal("ok", literal_execute=True))
     query = sa.select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
     query = query.where(calls.c.cache_key == cache_key, is_reusable).order_by(calls.c.finished_at).limit(1)
@@ -203,7 +206,7 @@ def find_reusable(connection: sa.Connection, cache_key: str) -> dict[str, Any] |
 
 
 def usage_of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]:
-    """The usage of each call of a job, with its request where the usage is unknown."""
+    """Return the usage of each call of a job, with the request, from which unknown usage is estimated."""
     names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
     return fetch_all(connection, sa.select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id))
 
@@ -217,8 +220,8 @@ def open_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
     return fetch_all(connection, query)
 
 
-def untold_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
-    """The ended calls of a run's jobs with unknown cost."""
+def unpriced_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the ended calls of a run's jobs whose cost is unknown."""
     names = ("model", "request", "status", "http_status")
     query = (
         sa.select(*(calls.c[name] for name in names))
@@ -245,8 +248,8 @@ def usage_by_attempt(connection: sa.Connection, job_id: str) -> dict[tuple[int, 
     return {(row["iteration"], row["candidate"]): {name: int(row[name]) for name in sums} for row in rows}
 
 
-def set_aside(connection: sa.Connection, call_id: str) -> None:
-    """Free the slot of a reply that is not used."""
+def release_slot(connection: sa.Connection, call_id: str) -> None:
+    """Give a reply that is not used the status `dup`, so that its slot can get another reply."""
     connection.execute(sa.update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 
@@ -259,9 +262,9 @@ def of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]:
     return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id))
 
 
-def lines_of_job(connection: sa.Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
-    """The first calls of a job without their texts, which may be large."""
-    query = sa.select(*(calls.c[name] for name in _LINE)).where(calls.c.job_id == job_id)
+def summaries_of_job(connection: sa.Connection, job_id: str, limit: int) -> list[dict[str, Any]]:
+    """Return the first calls of a job without their texts, which may be large."""
+    query = sa.select(*(calls.c[name] for name in _SUMMARY_COLUMNS)).where(calls.c.job_id == job_id)
     return fetch_all(connection, query.order_by(calls.c.started_at, calls.c.id).limit(limit))
 
 

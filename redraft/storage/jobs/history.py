@@ -1,4 +1,4 @@
-"""The history of a job: its iterations and their evaluations."""
+"""Reads and writes the history of a job: its iterations and their evaluations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -27,10 +27,11 @@ class EvaluationRecord:
     """One verdict on one answer.
 
     Attributes:
-        criteria: the `CriterionResult`s of a rubric.
-        judges: the verdicts of the evaluators, if there was more than one call.
-        job_id: the job that evaluated; after a rescoring it is not the job of the answer. Empty before it is stored,
-            like `role`.
+        criteria: one `CriterionResult` as a dict for each criterion of a rubric.
+        judges: the verdicts of the evaluators, if more than one call was made.
+        job_id: the job that made the evaluation. A rescoring evaluates answers of another job. Empty until the record
+            is stored.
+        role: `loop`, `rescore` or `audit`. Empty until the record is stored.
     """
 
     id: str
@@ -72,7 +73,10 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord:
-    """One candidate of one iteration, with its verdict; `is_outdated`: a continuation has changed the sources since."""
+    """One candidate of one iteration, with its verdict.
+
+    `is_outdated`: a continuation has changed the sources after the answer was written.
+    """
 
     id: str
     number: int
@@ -98,29 +102,32 @@ _EVALUATION = tuple(field.name for field in fields(EvaluationRecord))
 _ITERATION = tuple(field.name for field in fields(IterationRecord) if field.name in iterations.c)
 
 
-def of(connection: Connection, job: JobRecord, number: int | None = None) -> list[IterationRecord]:
-    """The iterations of a job, or one of them, in order, each with this job's evaluation, by one query."""
+def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[IterationRecord]:
+    """Return the iterations of a job, or one of them, by number and candidate, with the evaluations by this job.
+
+    A rescoring has the iterations of the job that it rescores.
+    """
     is_rescore = job.rescored_job_id is not None
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "p_job": job.rescored_job_id or job.id,
         "p_role": "rescore" if is_rescore else "loop",
-        "p_judging": job.id,
+        "p_evaluating_job": job.id,
     }
     if number is not None:
-        given["p_number"] = number
-    rows = connection.execute(_select_history(is_one=number is not None), given).mappings()
+        parameters["p_number"] = number
+    rows = connection.execute(_select_history(is_one=number is not None), parameters).mappings()
     wanted: list[int] | None = job.request["iterations"] if is_rescore else None
     records = [_record(row) for row in rows if wanted is None or row["number"] in wanted]
     if is_rescore:
-        # Answers that were cut off are not evaluated, so they are not rescored either
-        is_loop = and_(evaluations.c.job_id == given["p_job"], evaluations.c.role == "loop")
+        # Answers that were cut off got no verdict, so they are not rescored
+        is_loop = and_(evaluations.c.job_id == parameters["p_job"], evaluations.c.role == "loop")
         failed = select(evaluations.c.iteration_id, evaluations.c.error).where(is_loop, evaluations.c.status == "error")
         cut = {row.iteration_id for row in connection.execute(failed) if OUTPUT_LIMIT in (row.error or {})}
         records = [record for record in records if record.id not in cut]
-    return [_aged(record, job) for record in records] if job.continuations else records
+    return [_with_outdated(record, job) for record in records] if job.continuations else records
 
 
-def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
+def _with_outdated(record: IterationRecord, job: JobRecord) -> IterationRecord:
     before = (record.grounding or {}).get("sources_hash")
     if before is None or record.number >= job.first_iteration:
         return record
@@ -129,26 +136,28 @@ def _aged(record: IterationRecord, job: JobRecord) -> IterationRecord:
 
 @cache
 def _select_history(*, is_one: bool) -> Executable:
-    # Built once, because each step after the first one reads the history
-    its_own = and_(
+    # Cached, because each step after the first one reads the history
+    is_own = and_(
         evaluations.c.iteration_id == iterations.c.id,
         evaluations.c.role == bindparam("p_role"),
-        evaluations.c.job_id == bindparam("p_judging"),
+        evaluations.c.job_id == bindparam("p_evaluating_job"),
     )
     query = (
         select(
             *(iterations.c[name] for name in _ITERATION),
             *(evaluations.c[name].label(f"evaluation_{name}") for name in _EVALUATION),
         )
-        .outerjoin(evaluations, its_own)
+        .outerjoin(evaluations, is_own)
         .where(iterations.c.job_id == bindparam("p_job"))
         .order_by(iterations.c.number, iterations.c.candidate)
     )
     return query.where(iterations.c.number == bindparam("p_number")) if is_one else query
 
 
-def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[str, EvaluationRecord]]:
-    """Evaluations outside of the loop, each after its iteration's id, oldest first."""
+def evaluations_outside_loop(
+    connection: Connection, iteration_ids: Sequence[str]
+) -> list[tuple[str, EvaluationRecord]]:
+    """Return the audits and rescorings of iterations, oldest first, each as iteration id and evaluation."""
     query = (
         select(evaluations.c.iteration_id, *(evaluations.c[name] for name in _EVALUATION))
         .where(evaluations.c.iteration_id.in_(iteration_ids), evaluations.c.role != "loop")
@@ -157,8 +166,8 @@ def further(connection: Connection, iteration_ids: Sequence[str]) -> list[tuple[
     return [(row.pop("iteration_id"), EvaluationRecord(**row)) for row in fetch_all(connection, query)]
 
 
-def audited(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
-    """The iterations that this model has scored as an auditor, each with its score."""
+def audit_scores(connection: Connection, job_id: str, model: str) -> set[tuple[str, float]]:
+    """Return the id and the score of each iteration that this model has audited."""
     is_audit = and_(evaluations.c.job_id == job_id, evaluations.c.role == "audit")
     has_score = and_(evaluations.c.evaluator_model == model, evaluations.c.score.is_not(None))
     query = select(evaluations.c.iteration_id, evaluations.c.score).where(is_audit, has_score)
@@ -173,7 +182,7 @@ def _record(row: Mapping[Any, Any]) -> IterationRecord:
 
 
 def add_iterations(connection: Connection, job_id: str, records: Sequence[IterationRecord]) -> None:
-    """Store new iterations, with the time of the database."""
+    # Without `created_at`: its default is the time of the database, which is the same for all workers
     rows = [
         {**{name: getattr(record, name) for name in _ITERATION if name != "created_at"}, "job_id": job_id}
         for record in records
@@ -181,14 +190,14 @@ def add_iterations(connection: Connection, job_id: str, records: Sequence[Iterat
     add_rows(connection, iterations, rows)
 
 
-def hold_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
-    """The ids that still exist; these iterations are locked against deletion until the unit of work ends."""
+def lock_existing(connection: Connection, iteration_ids: Sequence[str]) -> set[str]:
+    """Lock iterations against deletion until the unit of work ends. Return the ids that still exist."""
     query = select(iterations.c.id).where(iterations.c.id.in_(iteration_ids)).with_for_update(read=True, key_share=True)
     return set(connection.scalars(query))
 
 
 def evaluation_row(job_id: str, record: IterationRecord, evaluation: EvaluationRecord, role: str = "loop") -> Row:
-    """The row of an evaluation that this job made of an iteration."""
+    """Return the row for an evaluation of an iteration by this job."""
     columns = {name: getattr(evaluation, name) for name in _EVALUATION}
     return {**columns, "job_id": job_id, "iteration_id": record.id, "role": role}
 

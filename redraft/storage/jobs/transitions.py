@@ -1,4 +1,4 @@
-"""Transitions of a job's row: claim, advance, lease and notify, each by one conditional statement."""
+"""Transitions of a job's row. Each one is a single conditional UPDATE, so that no worker overwrites another one."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,14 @@ _STARTS_JOB = sa.or_(
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claimed step, with the time to the job's deadline, and the events that the claim has reserved numbers for."""
+    """A claimed step.
+
+    Attributes:
+        job: the row after the claim.
+        remaining_s: the time to the job's deadline.
+        starts_job: whether the claim reserved an event number for the start of the job.
+        starts_iteration: whether the claim reserved an event number for the start of an iteration.
+    """
 
     job: JobRecord
     remaining_s: float
@@ -38,15 +45,15 @@ class DueStep(NamedTuple):
     run_id: str | None
 
 
-# Not `run_id IS NOT NULL`: SQLite 3.40 always returns true for it from an UPDATE
-DUE = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
+# Return `run_id`, and not `run_id IS NOT NULL`: an UPDATE of SQLite 3.40 always returns true for the latter
+DUE_STEP_COLUMNS = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
-# A step that has lost more holders than this runs in a process of its own, because it may have killed them
-FREE_LOSSES = 1
-# A step that has lost more holders than this, the last one in a process of its own, has killed them
-ALONE_LOSSES = 2
-# The number of holders that a free step has lost: an expired lease was not released
-LOSSES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
+# If a step has lost more leases, it may have killed its workers, so it runs in a process of its own
+SHARED_LOSSES_MAX = 1
+# If a step has lost more leases, the last one in a process of its own, it has killed its workers, so its job fails
+ALONE_LOSSES_MAX = 2
+# A worker that stops releases its leases. So an expired lease of a free step counts as lost, too
+LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 
@@ -59,26 +66,26 @@ def claim(
     *,
     owner: str,
     lease_s: float,
-    losses_max: int = FREE_LOSSES,
+    losses_max: int = SHARED_LOSSES_MAX,
 ) -> Claim | None:
-    """Claim a step with one conditional UPDATE and a fresh token; None if it is not due or another worker has it.
+    """Claim a step with a fresh lease token. Return None if the step is not due or another worker has its lease.
 
-    The first claim of a step also reserves the numbers of the events that it starts. `lease_s` is the length of the
-    lease, `losses_max` the number of holders that the step may have lost before.
+    The first claim of a step also reserves the numbers of its events. `lease_s` is the length of the lease. A step
+    that has lost more than `losses_max` leases is not claimed.
     """
-    given = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
-    values = fetch(connection, _claim_statement(step), {**given, "p_losses_max": losses_max})
+    parameters = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
+    values = fetch(connection, _claim_statement(step), {**parameters, "p_losses_max": losses_max})
     if values is None:
         return None
-    now_there: datetime = values.pop("now")
+    database_now: datetime = values.pop("now")
     starts_job = bool(values.pop("starts_job"))
     job = as_record(values)
     is_first = job.step_claims == 1
-    remaining_s = (job.deadline_at - now_there).total_seconds()
+    remaining_s = (job.deadline_at - database_now).total_seconds()
     return Claim(job, remaining_s, is_first and starts_job, starts_iteration=is_first and step == Step.GENERATE)
 
 
-@cache  # every step runs it, and building it takes longer than running it
+@cache  # every step runs this statement, and to build it takes longer than to run it
 def _claim_statement(step: str) -> sa.Executable:
     now = DbNow()
     is_first_claim = jobs.c.step_claims == 0
@@ -93,13 +100,13 @@ def _claim_statement(step: str) -> sa.Executable:
             is_live(),
             is_due(),
             is_free(),
-            sa.bindparam("p_losses_max", type_=sa.Integer) >= LOSSES,
+            sa.bindparam("p_losses_max", type_=sa.Integer) >= LOST_LEASES,
         )
         .values(
             status=JobStatus.RUNNING.value,
             started_at=sa.func.coalesce(jobs.c.started_at, now),
             version=jobs.c.version + sa.case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=LOSSES,
+            lost_leases=LOST_LEASES,
             step_claims=jobs.c.step_claims + 1,
             lease_token=jobs.c.lease_token + 1,
             lease_owner=sa.bindparam("p_owner"),
@@ -114,10 +121,9 @@ def _claim_statement(step: str) -> sa.Executable:
 def advance(
     connection: sa.Connection, job_id: str, token: int, values: Mapping[str, Any], *, new_events: int = 0
 ) -> int | None:
-    """Advance a job and release its lease if the token is current; a `DbNow` is a time by the database's clock.
+    """Set `values` in a job's row and release its lease, if `token` is the current lease token.
 
-    The token changes: if a commit with unknown outcome is repeated, the second one changes nothing. Returns the first
-    of the `new_events` event numbers that are reserved now, or None if another worker has the lease.
+    Returns the first of `new_events` reserved event numbers, or None if another worker has the lease.
     """
     change = _advancing(job_id, token, Advance(values, {}, new_events, keep_lease_s=None))
     last: int | None = run(connection, change.statement, change.values).scalar()
@@ -126,9 +132,13 @@ def advance(
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The change of a job's row at the end of a step; `usage` is added to the sums of the job.
+    """The change of a job's row at the end of a step.
 
-    `keep_lease_s` is the length of the lease for the next step of the same worker; None releases it.
+    Attributes:
+        values: the new values of columns; a `DbNow` is a time by the clock of the database.
+        usage: the amounts that are added to the usage columns.
+        new_events: the number of event numbers to reserve.
+        keep_lease_s: the length of the lease for the next step of the same worker; None releases the lease.
     """
 
     values: Mapping[str, Any]
@@ -140,16 +150,16 @@ class Advance:
 def advance_with(
     connection: sa.Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
 ) -> list[str | None] | None:
-    """Advance a job as its holder knows it, close its calls and add rows, if the holder's token is current.
+    """Advance a job, close its calls and add rows, if `job` has the current lease token.
 
-    Returns the status that each call was closed with, None for a call that was closed before. Returns None, and changes
-    nothing, if another worker has the lease. Raises RuntimeError if the events in `rows` have wrong numbers.
+    Returns the new status of each call, or None for a call that was already closed. Returns None and changes nothing if
+    another worker has the lease. Raises RuntimeError if the events in `rows` have wrong numbers.
     """
     found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), close_changes, rows)
     if found is None:
         return None
     last, *closed = found
-    # Each writer of an event also takes the token, so the holder of the current token knows the last number
+    # Every writer of an event also changes the token, so the worker with the current token knows the last number
     if last != job.event_seq + advance.new_events:
         raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
     return closed
@@ -158,16 +168,16 @@ def advance_with(
 def _advancing(job_id: str, token: int, advance: Advance) -> Change:
     values, keep_lease_s = advance.values, advance.keep_lease_s
     kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
-    given = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
+    parameters = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
     sums = {f"p_add_{name}": advance.usage.get(name, 0) for name in _USAGE}
-    given = {**given, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
-    given |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
-    return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), given)
+    parameters = {**parameters, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
+    parameters |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
+    return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), parameters)
 
 
 @cache
 def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> sa.Update:
-    """Built once for each set of columns that operations change together."""
+    # Cached, because to build it takes longer than to run it; there are few different sets of columns
     columns: dict[str, Any] = {
         name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
         if is_time
@@ -183,6 +193,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
         sa.update(jobs)
         .where(jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change)
         .values(
+            # A new token: if a commit with unknown outcome is repeated, the second UPDATE changes nothing
             lease_token=jobs.c.lease_token + 1,
             version=jobs.c.version + 1,
             event_seq=jobs.c.event_seq + sa.bindparam("p_events", type_=sa.Integer),
@@ -201,7 +212,11 @@ def change(
     when: sa.ColumnElement[bool],
     new_events: int = 0,
 ) -> int | None:
-    """Change a job without holding its lease; the new token fences out the holder. Otherwise like `advance`."""
+    """Set `values` in a job's row and release its lease, whoever has the lease, if the row meets `when`.
+
+    The new token keeps the previous lease holder from changing the job. Returns the first of `new_events` reserved
+    event numbers, or None if the row does not meet the condition.
+    """
     statement = (
         sa.update(jobs)
         .where(jobs.c.id == job_id, when)
@@ -224,7 +239,7 @@ def is_status(*statuses: str) -> sa.ColumnElement[bool]:
 
 
 def is_live() -> sa.ColumnElement[bool]:
-    """The text of the index on live jobs: SQLite uses a partial index only for its own text without parameters."""
+    # The same text as in the partial index on live jobs: SQLite does not use that index for parameters
     return _is_one_of(_LIVE)
 
 
@@ -232,42 +247,42 @@ def _is_one_of(statuses: Iterable[str]) -> sa.ColumnElement[bool]:
     return jobs.c.status.in_([sa.literal_column(f"'{status}'") for status in statuses])
 
 
-def holds(connection: sa.Connection, job_id: str, token: int) -> bool:
-    """Whether the lease is current and the job is running, before a call is made.
+def holds_lease(connection: sa.Connection, job_id: str, token: int) -> bool:
+    """Whether the lease is current and the job is running.
 
-    Locks the row: no other worker can claim or cancel the job before this unit of work ends.
+    Locks the row. Until the unit of work ends, no worker can claim the job, and no client can cancel it.
     """
     is_held = sa.and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
     return connection.scalar(sa.select(jobs.c.id).where(is_held).with_for_update(key_share=True)) is not None
 
 
 def lock(connection: sa.Connection, job_ids: Collection[str]) -> None:
-    # Jobs before calls, and in the order of their ids: two transactions with another order could deadlock
+    # Callers lock jobs before calls, and this query locks jobs by id: with different orders, transactions deadlock
     connection.execute(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
 
 
 def add_usage(connection: sa.Connection, job_id: str, usage: Mapping[str, int]) -> None:
-    """Add the usage of a call to its job, also after the lease was lost."""
+    # Without a condition on the token: a late reply is paid for, even if its worker has lost the lease
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
         connection.execute(sa.update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
 
 
-def number_event(connection: sa.Connection, job_id: str) -> int:
-    """Reserve the number of one more event, beside those that a claim has reserved; the last number then."""
+def reserve_event_number(connection: sa.Connection, job_id: str) -> int:
+    """Reserve one event number, and return that number."""
     statement = sa.update(jobs).where(jobs.c.id == job_id).values(event_seq=jobs.c.event_seq + 1)
     return connection.execute(statement.returning(jobs.c.event_seq)).scalar_one()
 
 
 def mark_unnotified(connection: sa.Connection, job_id: str) -> None:
-    """Let the next sweep notify at once, because the message could not be sent."""
+    """Reset the notification of a job whose message could not be sent, so that the next sweep notifies at once."""
     connection.execute(
         sa.update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at())
     )
 
 
 def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
-    """Extend the leases of a worker's steps. Returns the tokens of the leases that it still holds, by job id."""
+    """Extend the leases of a worker's steps. Return the token of each lease that the worker still has, by job id."""
     statement = (
         sa.update(jobs)
         .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
@@ -282,34 +297,34 @@ def live_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
 
 
 def expire_leases(connection: sa.Connection) -> int:
-    """Expire all leases, because all holders are known to be gone; they count as lost."""
+    """Expire all leases. Return their number. For a caller that knows that no worker is alive."""
     held = sa.update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
     return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
 
 
 def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
-    """Release all leases of a stopping worker; returns their steps."""
+    """Release all leases of a stopping worker. Return their steps."""
     statement = (
         sa.update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
         .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
-        .returning(*DUE)
+        .returning(*DUE_STEP_COLUMNS)
     )
     return [DueStep(*row) for row in connection.execute(statement)]
 
 
 def is_due() -> sa.ColumnElement[bool]:
-    """Whether a step is due, or was due when it was notified, in case the clock was set back since."""
+    # A step that was due when it was notified stays due, even if the clock was set back since then
     return sa.or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
 
 
 def due_at() -> sa.ColumnElement[Any]:
-    """The time of a step that is due, in a clock that may have been set back."""
+    # For due steps only: the clock may have been set back, so the time of a due step may be in the future
     return sa.case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
 
 
 def is_free(*, with_expired: bool = True) -> sa.ColumnElement[bool]:
-    """Whether a step has no lease; `with_expired`: or only an expired one."""
+    """Whether a step has no lease. If `with_expired`, an expired lease counts as none."""
     has_no_lease = jobs.c.lease_expires_at.is_(None)
     return sa.or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
 

@@ -171,16 +171,16 @@ def test_a_unit_of_work_that_fails_leaves_no_entry(driver: Driver, receiver: Rec
         events.add(connection, row, first, [("done", {"message": "m", "at": "now"})])
         events.add(connection, row, first, [("done", {"message": "twice", "at": "now"})])
     assert deliveries(driver, job_id) == []
-    assert not driver.services.database.news["webhooks"].is_set()
+    assert not driver.services.database.changed_tables["webhooks"].is_set()
 
 
 def test_news_are_told_after_the_commit_of_an_entry_only(driver: Driver, receiver: Receiver):
-    news = driver.services.database.news["webhooks"]
+    changed = driver.services.database.changed_tables["webhooks"]
     driver.run_new()
     driver.submit(webhook=hook(receiver))
-    assert not news.is_set()
+    assert not changed.is_set()
     driver.submit(webhook=hook(receiver, "job.queued"))
-    assert news.is_set()
+    assert changed.is_set()
 
 
 # Case E14

@@ -158,7 +158,7 @@ def open_call(database: Database, job: JobRecord, *, seq: int = 0, token: int = 
     return row["id"]
 
 
-def close_call(database: Database, call_id: str, status: str = "ok", **values: Any) -> calls.Closed | None:
+def close_call(database: Database, call_id: str, status: str = "ok", **values: Any) -> calls.ClosedCall | None:
     return database.persist(lambda c: calls.close(c, call_id, {"status": status, **values}), for_s=5)
 
 
@@ -170,9 +170,9 @@ def statuses(database: Database, job: JobRecord) -> list[str]:
 def test_a_slot_has_one_reply_and_a_second_becomes_a_duplicate(database: Database, add_job: AddJob):
     job = add_job()
     first, second, other = open_call(database, job), open_call(database, job), open_call(database, job, seq=1)
-    assert close_call(database, first, reply_text="first") == calls.Closed("ok", was_lost=False)
-    assert close_call(database, second, reply_text="second") == calls.Closed("dup", was_lost=False)
-    assert close_call(database, other) == calls.Closed("ok", was_lost=False)
+    assert close_call(database, first, reply_text="first") == calls.ClosedCall("ok", was_lost=False)
+    assert close_call(database, second, reply_text="second") == calls.ClosedCall("dup", was_lost=False)
+    assert close_call(database, other) == calls.ClosedCall("ok", was_lost=False)
     assert close_call(database, first, reply_text="again") is None
     with database.read() as connection:
         recorded = calls.recorded_replies(connection, job.id, "generate", 1, with_failures=True)
@@ -184,10 +184,10 @@ def test_a_lost_call_costs_nothing_on_the_users_own_machine(database: Database, 
     own = open_call(database, job, provider="local", model="local:tiny")
     open_call(database, job, seq=1)
     with database.write() as connection:
-        assert calls.close_left(connection, [(job.id, 1)]) == {job.id: {"calls": 2, "unpriced_calls": 1}}
+        assert calls.close_stopped(connection, [(job.id, 1)]) == {job.id: {"calls": 2, "unpriced_calls": 1}}
         assert {row["cost_nano_usd"] for row in calls.of_job(connection, job.id)} == {0, None}
-        assert calls.close_left(connection, []) == {}
-    assert close_call(database, own, cost_nano_usd=0) == calls.Closed("ok", was_lost=True, is_free=True)
+        assert calls.close_stopped(connection, []) == {}
+    assert close_call(database, own, cost_nano_usd=0) == calls.ClosedCall("ok", was_lost=True, is_free=True)
 
 
 @pytest.mark.parametrize(("is_canceled", "code"), [(True, "canceled"), (False, "worker_lost")])
@@ -199,7 +199,7 @@ def test_a_call_that_a_stopping_worker_leaves_was_aborted_where_its_job_is_cance
     with database.write() as connection:
         if is_canceled:
             connection.execute(update(table).values(status="canceled", stop_reason="canceled", finished_at=DbNow()))
-        assert calls.close_left(connection, [(job.id, 1)]) == {job.id: {"calls": 1, "unpriced_calls": 1}}
+        assert calls.close_stopped(connection, [(job.id, 1)]) == {job.id: {"calls": 1, "unpriced_calls": 1}}
         [row] = calls.of_job(connection, job.id)
     assert row["error"]["code"] == code
 
@@ -217,8 +217,8 @@ def test_a_lost_call_is_unknown_until_its_worker_tells_better(database: Database
     with database.write() as connection:
         assert calls.close_lost(connection, job.id, 2) == {"calls": 1, "unpriced_calls": 1}
     assert statuses(database, job) == ["unknown", "started"]
-    assert close_call(database, old) == calls.Closed("ok", was_lost=True)
-    assert close_call(database, new) == calls.Closed("dup", was_lost=False)
+    assert close_call(database, old) == calls.ClosedCall("ok", was_lost=True)
+    assert close_call(database, new) == calls.ClosedCall("dup", was_lost=False)
     with database.read() as connection:
         assert [row["error"] for row in calls.of_job(connection, job.id)] == [None, None]
 
