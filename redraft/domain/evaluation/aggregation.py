@@ -29,7 +29,8 @@ PerCall = Literal["auto", "all", "one"]
 def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tuple[Criterion, ...]]:
     """Group the criteria of a rubric by evaluator call.
 
-    Without a rubric there is one call, with the empty group. A rubric of checks needs no call.
+    Without a rubric the result is one empty group, because one call evaluates the whole answer. A rubric that contains
+    only checks has no group.
     """
     if rubric is None:
         return [()]
@@ -41,9 +42,9 @@ def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tup
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorVerdict:
-    """The verdict of one sample of one evaluator (by its index in the panel), or the in-job error if there is none."""
+    """The verdict of one sample of one evaluator, or the in-job error if the sample has no verdict."""
 
-    evaluator: int
+    evaluator: int  # The index in the panel
     model: str
     sample: int
     verdict: Verdict | None
@@ -52,12 +53,13 @@ class EvaluatorVerdict:
 
 @dataclass(frozen=True, slots=True)
 class CombinedVerdict:
-    """The verdict of an evaluation.
+    """The combined verdict of all evaluators on one answer.
 
     Attributes:
         criteria: the results of the rubric in its order; empty without a rubric.
-        by_evaluator: an entry for each sample of each evaluator; empty if there was only one.
-        disagreement: the distance between the highest and the lowest score of the panel, else of the samples.
+        by_evaluator: an entry for each sample of each evaluator; empty for a single sample.
+        disagreement: the highest minus the lowest score of the panel, or of the samples of a single evaluator; None
+            for a single sample.
     """
 
     score: float
@@ -75,7 +77,10 @@ class CombinedVerdict:
 
 
 def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -> CombinedVerdict:
-    """Return the verdict of the checks alone. Criteria for a model count as not met, so the score is a lower bound."""
+    """Return the verdict of the checks alone.
+
+    Criteria that need a model count as not met, so the score is a lower bound.
+    """
     found = by_id(checked)
     results = tuple(found.get(criterion.id) or result_of(criterion, None) for criterion in rubric)
     return CombinedVerdict(
@@ -123,6 +128,7 @@ def combine(
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
+    # Without a rubric there is no evidence per criterion to merge, so one evaluator's words stay together.
     if rubric:
         criteria = tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
     else:
@@ -182,7 +188,7 @@ def _entry(given: EvaluatorVerdict, scored: Sequence[_Scored]) -> dict[str, Any]
 
 
 def _reasoning_of(results: Iterable[CriterionResult]) -> str:
-    # It goes back to the generator, which must not see hidden criteria.
+    # The next prompt of the generator contains this reasoning, and the generator must not see hidden criteria.
     return "\n".join(
         f"{result.id}: {'met' if result.passed else 'not met'}. {result.evidence}".strip()
         for result in results
@@ -191,7 +197,7 @@ def _reasoning_of(results: Iterable[CriterionResult]) -> str:
 
 
 def _gaps(results: Iterable[CriterionResult]) -> tuple[str, ...]:
-    """Return the changes to make. A failing criterion without a gap is at least named."""
+    """Return the changes to make: the gap of each failing criterion, or its name if it has no gap."""
     failing = [result for result in results if result.passed is False and not result.hidden]
     return tuple(result.gap or f"Make this hold: {result.name}." for result in failing)
 

@@ -16,12 +16,12 @@ Status = Literal["calibrated", "not calibrated"]
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """A person's rating of an evaluator's decision, with the scores that both gave."""
+    """A person's rating of an evaluator's decision, with the scores of both."""
 
-    verdict: Verdict
-    passed: bool
-    score: float | None = None
-    own_score: float | None = None
+    verdict: Verdict  # The person's opinion on the decision
+    passed: bool  # The evaluator's decision
+    score: float | None = None  # The evaluator's score
+    own_score: float | None = None  # The person's score
 
     @property
     def person_passes(self) -> bool:
@@ -48,7 +48,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The figures of one evaluator. `n` counts the ratings that say yes or no."""
+    """The figures of one evaluator. `n` is the number of ratings without the unsure ones."""
 
     status: Status
     n: int
@@ -68,7 +68,7 @@ class Calibration:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts instead of ratings, so that memory grows with the number of different scores only."""
+    """Counts of ratings. No rating is kept, so memory grows only with the number of different scores."""
 
     verdicts: Counter[tuple[bool, bool]] = field(default_factory=Counter[tuple[bool, bool]])
     by_score: Counter[tuple[float, bool]] = field(default_factory=Counter[tuple[float, bool]])
@@ -129,7 +129,7 @@ def suggest_threshold(
 ) -> tuple[Threshold | None, str | None]:
     """Return the lowest threshold with the wanted precision (0 to 1), or None and the reason.
 
-    `counts` are the numbers of ratings by the evaluator's score and by whether the person passes the answer.
+    `counts` maps (the evaluator's score, whether the person passes the answer) to the number of such ratings.
     """
     total = sum(counts.values())
     if total < RATINGS_NEEDED:
@@ -144,5 +144,5 @@ def suggest_threshold(
         if reached is not None and reached.value >= precision:
             found = Threshold(score, reached, passed / all_passed if all_passed else None, n)
     if found is None:
-        return None, f"Whatever the score, people pass less than {precision:g} of what scored so or higher."
+        return None, f"At every threshold, people pass less than {precision:g} of the answers that reach it."
     return found, None

@@ -1,6 +1,7 @@
 """Claim checks: the labels of an evaluator for each claim of an answer, and the verification of its quotes.
 
-A claim is supported only if the evaluator says so and its source contains the quote word for word (docs/grounding.md).
+A claim is supported only if the evaluator labels it so and its source contains the quote word for word
+(docs/grounding.md).
 """
 
 import re
@@ -35,11 +36,11 @@ class Claim:
     """One claim of an answer.
 
     Attributes:
-        supported: the evaluator says so, and the source contains the quote.
+        supported: the evaluator labels the claim as supported, and the source contains the quote.
         label: the evaluator's label; `not_found` instead of `supported` if the quote is not in the source.
         source: the number of the source that the evaluator names.
-        start: the beginning of the quote in the source, `end` its end; None if it is not there.
-        problem: why the claim is not supported; empty if it is.
+        start: the position of the quote in the source, up to `end`; both are None without a quote in the text.
+        problem: the reason why the claim is not supported; empty for a supported claim.
     """
 
     claim: str
@@ -61,7 +62,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimCheck:
-    """The check of all claims of an answer. `grounded` is the evaluator's own verdict; it decides nothing."""
+    """The check of all claims of an answer. `grounded` is the evaluator's own opinion, which is only reported."""
 
     claims: tuple[Claim, ...]
     grounded: bool | None
@@ -82,7 +83,7 @@ class ClaimCheck:
 
 
 class QuotedSources:
-    """Sources in which quotes are searched for. Each is prepared when it is first needed."""
+    """Sources in which quotes are searched for. Each source is normalised at its first search."""
 
     def __init__(self, contents: Sequence[str], headings: Sequence[str] = ()) -> None:
         self._contents = contents
@@ -96,7 +97,7 @@ class QuotedSources:
     def find(self, number: int | None, quote: str) -> tuple[int | None, int | None] | None:
         """Return the start and end of a quote in a source, or None if the source does not contain it.
 
-        A quote from the title or the metadata has no start and no end.
+        The result for a quote from the title or the metadata is (None, None).
         """
         if number is None or not quote or not 1 <= number <= self.count:
             return None
@@ -120,7 +121,7 @@ def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
     members = plain_members(found.value)
     entries = cast("list[Any]", members["claims"])
     if len(entries) > CLAIMS_MAX:
-        words = f"The reply names {len(entries)} claims; at most {CLAIMS_MAX} are looked at."
+        words = f"The reply names {len(entries)} claims; at most {CLAIMS_MAX} are read."
         raise UnreadableError("incomplete", words)
     keys = [key for key in found.value if plain(key) == "claims"]
     if len(keys) > 1 or found.value.repeated.intersection(keys) or any(map(repeated_in, entries)):
@@ -132,7 +133,7 @@ def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
 
 
 def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
-    """Return whether a word is a label and, for a supported claim, whether it means supported."""
+    """Return whether a word is a label of the same meaning: for a supported claim `supported`, else any label."""
     label = _LABELS.get(plain(value))
     return label == "supported" if supported else label is not None
 
@@ -192,6 +193,7 @@ def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim:
     claim, label = text_of(entry.get("claim")).strip(), _label(entry)
     if not claim or label is None:
         raise UnreadableError("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
+    # The number may stand in words, as in "Source 2". With a single source it may be missing.
     digits = _DIGITS.search(text_of(entry.get("source")))
     source = int(digits[0]) if digits else 1 if sources.count == 1 else None
     quote = sentence_of(entry.get("quote"))

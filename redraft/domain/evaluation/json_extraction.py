@@ -1,6 +1,7 @@
-"""Extract the one verdict from a model's reply, whatever surrounds it, or say why there is none.
+"""Extract the verdict from a model's reply, which may contain other text, or return why there is none.
 
-No reply raises and nothing is invented. The messages are for people and the ledger; they never go to a generator.
+`read_verdict` and `find_object` raise for no reply, and invent no value. Their messages are for users and for the
+records of calls. No generator sees them.
 """
 
 import json
@@ -23,14 +24,14 @@ UnusableKind = Literal[
     "no_verdict", "invalid_json", "missing_score", "invalid_score", "ambiguous", "truncated", "incomplete"
 ]
 
-# json-repair takes quadratic time on hostile text, so no more than this is repaired of one reply.
+# json-repair takes quadratic time on hostile text, so it gets at most this much of one reply.
 REPAIR_CHARS_MAX = 30_000
 REPAIR_MARKS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Why a reply has no verdict: a kind for programs, a message for people."""
+    """The reason why a reply has no verdict: a kind for code, and a message for users."""
 
     kind: UnusableKind
     message: str
@@ -46,7 +47,7 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object of a reply: its value before cleaning, and its text."""
+    """An object in a reply: its value before cleaning, and its text."""
 
     value: JsonObject
     source: str
@@ -76,10 +77,11 @@ IsVerdict = Callable[[Mapping[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Reader(Generic[T]):
-    """How to recognise a verdict, read it (raises UnreadableError), and state its decisions and words."""
+    """Functions for one kind of verdict."""
 
-    is_verdict: IsVerdict
-    read: Callable[[Found], T]
+    is_verdict: IsVerdict  # Recognises an object as a verdict
+    read: Callable[[Found], T]  # Reads the verdict; raises UnreadableError
+    # Lists the decisions and the words of a verdict
     state: Callable[[T], Statement] = lambda _: Statement((), ())
 
 
@@ -93,11 +95,11 @@ def find_object(text: str, finish_reason: str | None, is_verdict: IsVerdict) -> 
 def read_verdict(
     reader: Reader[T], text: str, finish_reason: str | None, untrusted: UntrustedTexts
 ) -> tuple[Found, T] | Unusable:
-    """Read the one verdict in a reply that is the evaluator's own.
+    """Read the evaluator's own verdict from a reply.
 
-    If the whole reply is JSON, it is read untouched. Otherwise thinking text is dropped and every object counts, fenced
-    or bare; invalid JSON is repaired if the finish reason promises a whole reply. A verdict that stands in an untrusted
-    text is a quotation. All other verdicts must say the same.
+    A reply that is JSON as a whole is read unchanged. In any other reply, each object outside of the thinking text is a
+    candidate, with or without a code fence. Invalid JSON is repaired only if the finish reason means a complete reply.
+    A verdict that an untrusted text contains is a quotation, and does not count. All other verdicts must be equal.
     """
     try:
         found = _find_objects(text, finish_reason, reader.is_verdict, untrusted)
@@ -156,7 +158,7 @@ def _find_objects(
     spans, in_thought = find_spans(text, untrusted)
     if len(spans) > OBJECTS_MAX:
         raise UnreadableError("ambiguous", f"The reply holds more than {OBJECTS_MAX} objects: {_excerpt(text)}")
-    is_truncated = may_be_cut(finish_reason)
+    is_truncated = may_be_truncated(finish_reason)
     values = list(_load(spans, may_repair=not is_truncated))
     verdicts = [
         found
@@ -172,8 +174,8 @@ def _find_objects(
     return verdicts
 
 
-def may_be_cut(finish_reason: str | None) -> bool:
-    """Return whether a reply may lack its end: its finish reason does not promise a whole one."""
+def may_be_truncated(finish_reason: str | None) -> bool:
+    """Return whether the end of a reply may be missing, by its finish reason."""
     return classify_finish(finish_reason) is not Finish.COMPLETE
 
 
@@ -230,7 +232,7 @@ def _objects_of(member: Any, outer: JsonObject) -> Iterator[JsonObject]:
         if isinstance(item, JsonObject):
             yield item
         elif isinstance(item, dict):
-            # json-repair returns plain objects; only the outer one knows which names were repeated.
+            # json-repair returns inner objects as plain dicts; only the outer one has the counts of all names.
             yield JsonObject.repaired(cast("dict[str, Any]", item), outer.times)
 
 
@@ -250,5 +252,5 @@ def _no_verdict(text: str, *, is_invalid: bool, has_objects: bool, in_thought: b
 
 
 def _excerpt(text: str) -> str:
-    # The excerpt omits the thinking text: it is not shown to users and not used in prompts.
+    # Thinking text is neither shown to users nor used in prompts, so the excerpt omits it.
     return preview(fold(clean(answer_in(text).strip()[:400])), 100)

@@ -1,4 +1,4 @@
-"""Locate the JSON objects in a reply: the outermost ones outside its thinking text, and what surrounds them."""
+"""Locate the outermost JSON objects in a reply outside of its thinking text, with the text around each of them."""
 
 import re
 from collections import deque
@@ -19,11 +19,11 @@ from redraft.domain.text.thinking import (
     may_stay_open,
 )
 
-# Scanning and reading take time per object, and no verdict has so many.
+# Each object takes time, and no reply with a verdict has so many.
 OBJECTS_MAX = 1_000
 
 _NEARBY_CHARS = 500
-# Code fences and tags around an object mean nothing.
+# Code fences and tags around an object are no words of a sentence about it.
 _WRAPPING = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
 _LEAD = re.compile(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
 
@@ -33,10 +33,10 @@ class Span:
     """A part of a reply that begins like a JSON object.
 
     Attributes:
-        is_closed: it has an end; otherwise it runs to the end of the reply.
+        is_closed: its closing brace exists; otherwise the part ends where the reply ends.
         is_alone: the reply contains nothing else.
-        before: the text before it in its line.
-        after: the text after it, up to a limit.
+        before: the text before the part, in the same line.
+        after: the text after the part, up to a limit.
     """
 
     source: str
@@ -47,12 +47,12 @@ class Span:
 
     @property
     def has_lead(self) -> bool:
-        """Whether words lead to it without a colon, as in a sentence about it."""
+        """Whether words without a colon precede the object in its line, as in a sentence about it."""
         return bool(_LEAD.search(_WRAPPING.sub("", self.before)))
 
     @property
     def has_sequel(self) -> bool:
-        """Whether words follow it in its line."""
+        """Whether words follow the object in its line."""
         return bool(re.search(r"\w", _WRAPPING.sub("", re.split(r"[\n{]", self.after)[0])))
 
 
@@ -67,7 +67,8 @@ _TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN}
 def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
     """Return the spans, and whether the text ends within thinking text.
 
-    One pass from left to right, because thinking tags within the strings of an object are only characters.
+    It reads the text once from left to right, so that it knows which thinking tags are within a string of an object.
+    Such tags are plain text.
     """
     spans: list[Span] = []
     unclosed: set[SpellingKey] = set()
@@ -78,7 +79,7 @@ def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
             at = _take_object(text, found.start(), spans, untrusted)
         elif found["closer"]:
             if _ends_thinking(text, found.start(), untrusted):
-                # The opener was in the prompt, so everything before is thinking.
+                # The opening tag was in the prompt, so all text before the closing tag is thinking.
                 spans.clear()
                 start = at
         elif (opener := OPENER.match(text, found.start())) and _begins_thinking(opener, untrusted):
@@ -99,7 +100,8 @@ def _end_of_thought(text: str, opener: re.Match[str], untrusted: UntrustedTexts)
     end = end_of_thought(text, opener, untrusted.closing)
     if end is not None or text[: opener.start()].strip():
         return end
-    # An answer may mention the evaluator's own tags. The last one closes if a single object is all that follows.
+    # If an untrusted text contains the closing tag, the thinking may quote it. Then the last closing tag counts, but
+    # only if nothing but one object follows it.
     last = last_end_of_thought(text, opener)
     is_last = last is not None and isinstance(load_json(_AROUND.sub("", text[last:]).strip()), JsonObject)
     return last if is_last else None
@@ -113,7 +115,7 @@ def _mark_alone(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _begins_thinking(opener: re.Match[str], untrusted: UntrustedTexts) -> bool:
-    """An opener within a reply may be quoted. At the beginning it is the evaluator's own."""
+    """Return whether an opening tag is the evaluator's own. Within a reply it may be quoted from an untrusted text."""
     return not opener.string[: opener.start()].strip() or key_of(opener) not in untrusted.opening
 
 
@@ -133,7 +135,7 @@ def _take_object(text: str, start: int, spans: list[Span], untrusted: UntrustedT
         before = re.split(r"[\n}]", text[max(0, start - _NEARBY_CHARS) : start])[-1]
         spans.append(Span(text[start:end], is_closed=True, before=before, after=text[end : end + _NEARBY_CHARS]))
     else:
-        # The brace was open in thinking text whose opener was in the prompt.
+        # A closing tag came before the closing brace: the object is within thinking that the prompt opened.
         spans.clear()
     return end
 

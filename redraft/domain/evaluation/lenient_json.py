@@ -13,7 +13,8 @@ class JsonObject(dict[str, Any]):
     def __init__(self, members: Any = (), repeated: Iterable[str] = (), times: Counter[str] | None = None) -> None:
         super().__init__(members)
         self.repeated = frozenset(repeated)
-        # How often each name occurs at any depth; only of repaired objects, which lose the repeated keys of inner ones.
+        # The number of occurrences of each name in the text, at any depth. Only repaired objects have these counts,
+        # because json-repair drops repeated keys.
         self.times = times or Counter[str]()
 
     @classmethod
@@ -39,7 +40,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _integer(digits: str) -> float:
-    # Python refuses to read integers of thousands of digits.
+    # Python raises ValueError for integers of more than 4300 digits.
     return int(digits) if len(digits) < 400 else float(digits)
 
 
@@ -71,7 +72,8 @@ _NAMED = re.compile(
 
 
 def _verified(value: dict[str, Any], source: str) -> JsonObject | None:
-    """Return the repaired object, or None if it has a number that is not in the source: json-repair reads 1/10 as 1."""
+    """Return the repaired object, or None if it has a number that is not in the source."""
+    # json-repair invents numbers: it reads 1/10 as 1.
     members = list(_NAMED.finditer(source))
     written = {(member["key"].strip(), float(member["number"])) for member in members if member["number"]}
     if not written.issuperset(_numbers(value)):

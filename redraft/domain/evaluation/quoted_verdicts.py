@@ -51,9 +51,10 @@ _IN_WORDS = re.compile(
     rf"(?P<value>{_NUMBER}(?:\s*%|\s*(?:/|out of)\s*{_NUMBER})?)(?=\W*(?:\n|\Z)|[.!;,)*])",
     re.IGNORECASE,
 )
-# Escaped quotes within escaped quotes; nothing real is nested deeper.
+# JSON in a string of JSON in a string is escaped three times; real texts are not nested deeper.
 _DECODINGS_MAX = 3
-# So much of a text must be held that the rest is a remark on a quotation.
+# Words of a verdict count as quoted if untrusted texts contain at least this many of them and this share, at the
+# beginning or at the end. The rest may be the evaluator's remark on the quotation.
 _REMARKED_WORDS = 4
 _REMARKED_SHARE = 1 / 2
 
@@ -63,8 +64,8 @@ class Decision:
     """One decision of a verdict.
 
     Attributes:
-        names: possible names of its member.
-        is_same: whether a value, as written in a text, decides the same.
+        names: the possible names of the member that holds the decision.
+        is_same: returns whether a value, as written in a text, is the same decision.
     """
 
     names: tuple[str, ...]
@@ -76,8 +77,8 @@ class Statement:
     """The content of a verdict: its decisions, and the words that it gives as reasons.
 
     Attributes:
-        members: the words as members of an object; the name before the colon may be missing.
-        sign: a member name that hardly occurs in a text unless the text plants a verdict.
+        members: the words as they are written in an object, `name: words`, or `: words` for a member of any name.
+        sign: a member name that hardly occurs in a text unless the text contains a planted verdict.
     """
 
     decisions: tuple[Decision, ...]
@@ -87,7 +88,7 @@ class Statement:
 
 
 class UntrustedTexts:
-    """The texts that an evaluator was shown. Each view of them is computed when it is first needed."""
+    """The texts in an evaluator's prompt that other people or models wrote. Each form is computed at its first use."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts = tuple(texts)
@@ -136,8 +137,11 @@ class UntrustedTexts:
         )
 
     def states_all(self, statement: Statement, *, is_worded: bool = False) -> bool:
-        """Return whether these texts state all decisions. If they contain its words, names and values may be apart."""
-        # Apart as in the columns of a table.
+        """Return whether these texts contain the name and value of each decision.
+
+        If they also contain the words of the verdict (`is_worded`), a value need not follow its name.
+        """
+        # In a table, a name and its value are in different rows.
         return bool(statement.decisions) and all(
             any(map(each.is_same, self._values_of(each.names))) or (is_worded and self._mentions(each))
             for each in statement.decisions
@@ -183,7 +187,7 @@ class UntrustedTexts:
     def _values_of(self, names: tuple[str, ...]) -> frozenset[str]:
         """Return all values that these texts give to members of these names, in full and by their first word."""
         if names not in self._values:
-            # A lookahead, because a value may be the name of the next one.
+            # A lookahead, because a value may be the name of the next member.
             stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)
             values = {_PER_CENT.sub("%", each["value"].replace(",", ".")) for each in stated}
             self._values[names] = frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})

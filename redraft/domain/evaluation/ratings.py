@@ -1,4 +1,4 @@
-"""Ratings of evaluations by people: the body of a request, and the order in which people review verdicts."""
+"""Ratings of evaluations by people: the body of a request, and the priority of a verdict for review."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from redraft.domain.bodies.fields import Fraction, StrictModel, Text
 from redraft.domain.evaluation.calibration import Verdict
 
 NOTE_MAX = 10_000
-# Evaluators whose scores are this far apart do not agree.
+# Evaluators disagree if their scores differ by at least this much.
 DISAGREEMENT = 0.2
 
 Name = Annotated[Text, Field(max_length=64)]
@@ -18,13 +18,13 @@ Name = Annotated[Text, Field(max_length=64)]
 class RateEvaluation(StrictModel):
     """A person's rating of an evaluation, or of one criterion of it."""
 
-    verdict: Verdict = Field(description="Whether the evaluator is right that the answer passes, or that it does not.")
+    verdict: Verdict = Field(description="Your opinion on the evaluator's decision to pass or fail the answer.")
     criterion: Name | None = Field(default=None, description="A criterion's id; null: the evaluation as a whole.")
     candidate: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="Null: the only one, or the one that scored best."
+        default=None, ge=1, le=1_000_000, description="The number of the candidate; null: the one with the best score."
     )
     evaluation_id: Name | None = Field(
-        default=None, description="An audit's or a rescoring's evaluation; null: the job's own."
+        default=None, description="The id of an evaluation by an audit or a rescoring; null: the job's own."
     )
     score: Fraction | None = Field(default=None, description="The score that you would have given.")
     note: Annotated[Text, Field(max_length=NOTE_MAX)] = ""
@@ -41,7 +41,11 @@ class ReviewPriority:
 def review_priority_of(
     score: float, threshold: float, *, disagreement: float | None, is_contradicted: bool
 ) -> ReviewPriority:
-    """Rank a verdict: contradicted ones first, then disagreeing evaluators, then scores near the threshold."""
+    """Return the priority of a verdict for review by people.
+
+    Verdicts that another evaluation contradicts come first, then verdicts of evaluators that disagree, then scores near
+    the threshold.
+    """
     distance = abs(score - threshold)
     side = "above" if score >= threshold else "below"
     # The distance is at most 1, so the ranges of the three kinds hardly overlap.

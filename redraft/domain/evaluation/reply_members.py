@@ -1,4 +1,4 @@
-"""Read the members of a model's reply as plain values, whatever they nest, misspell or paraphrase."""
+"""Convert members of a model's reply to plain values, even if they are nested, misspelt or paraphrased."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def plain_members(value: object) -> dict[str, Any]:
 
 
 def sentence_of(value: object) -> str:
-    """Return the text, or nothing if the text says that there is nothing, as "none" does."""
+    """Return a value as text. The text is empty for words that mean "nothing", such as "none"."""
     text = text_of(value)
     return "" if fold(text).lower().rstrip(".") in _NO_SUGGESTION else text
 
@@ -52,17 +52,17 @@ def texts_of(value: Any) -> tuple[str, ...]:
     return tuple(filter(None, map(sentence_of, items)))
 
 
-def text_of(value: Any, room: int = _TEXT_DEPTH_MAX) -> str:
-    """Return a member as plain text. Nested members become lines."""
-    if value is None or room == 0:
+def text_of(value: Any, depth_left: int = _TEXT_DEPTH_MAX) -> str:
+    """Return a value as plain text. Nested members become lines; those nested too deeply are omitted."""
+    if value is None or depth_left == 0:
         return ""
     if isinstance(value, str):
         return _without_controls(value)
     if isinstance(value, list):
-        return "\n".join(text_of(item, room - 1) for item in cast("list[Any]", value))
+        return "\n".join(text_of(item, depth_left - 1) for item in cast("list[Any]", value))
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return "\n".join(f"{clean(key)}: {text_of(member, room - 1)}" for key, member in members.items())
+        return "\n".join(f"{clean(key)}: {text_of(member, depth_left - 1)}" for key, member in members.items())
     return describe(value)
 
 

@@ -12,12 +12,12 @@ from redraft.domain.evaluation.quoted_verdicts import NO_UNTRUSTED_TEXTS, Decisi
 from redraft.domain.evaluation.reply_members import plain, plain_members, sentence_of, strict_flag, text_of
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion, CriterionResult, result_of
 from redraft.domain.evaluation.scores import describe
-from redraft.domain.evaluation.verdict_parsing import Verdict, criteria_statement, own_verdict, says_flag
+from redraft.domain.evaluation.verdict_parsing import Verdict, criteria_statement, is_same_flag, own_verdict
 from redraft.domain.text.cleaning import clean, fold, preview
 
 _LIST = re.compile(r"(?:```(?:json)?\s*)?(\[.*\])(?:\s*```)?", re.DOTALL | re.IGNORECASE)
 _LEVEL = re.compile(rf"([0-{SCALE_TOP}])(?:\.0+)?(?:\s*(?:/|\bout\s+of\b)\s*{SCALE_TOP})?", re.IGNORECASE)
-# A bound for the messages about unknown names, which compare each name with all others.
+# A limit for unknown names, because the search for repeated names takes quadratic time.
 _STRAY_NAMES_MAX = 20
 
 
@@ -39,6 +39,7 @@ def read_rubric_reply(
         results = tuple(_result(criterion, entries[criterion.id]) for criterion in criteria)
         return Verdict(None, None, "", (), repaired=False, criteria=results)
 
+    # Some models leave out the outer object and reply with the list of criteria alone.
     bare = _LIST.fullmatch(text.strip())
     reader = Reader(is_verdict, read, partial(_statement, criteria))
     return own_verdict(reader, f'{{"criteria": {bare[1]}}}' if bare else text, finish_reason, untrusted)
@@ -46,15 +47,15 @@ def read_rubric_reply(
 
 def _statement(criteria: Sequence[Criterion], verdict: Verdict) -> Statement:
     decisions = [
-        Decision(("level",), partial(_says_level, result.score))
+        Decision(("level",), partial(_is_same_level, result.score))
         if criterion.kind == "scale"
-        else Decision(("met",), partial(says_flag, result.score))
+        else Decision(("met",), partial(is_same_flag, result.score))
         for criterion, result in zip(criteria, verdict.criteria, strict=True)
     ]
     return criteria_statement(decisions, verdict.criteria)
 
 
-def _says_level(score: float | None, value: str) -> bool:
+def _is_same_level(score: float | None, value: str) -> bool:
     level = _LEVEL.fullmatch(value)
     return level is not None and score is not None and math.isclose(int(level[1]) / SCALE_TOP, score)
 

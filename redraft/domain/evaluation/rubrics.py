@@ -36,6 +36,7 @@ def _shape_of(kind: str, required: list[str], **properties: Any) -> dict[str, An
     return {"properties": {"kind": {"const": kind}, **properties}, "required": required}
 
 
+# The validators of `Criterion` enforce these rules. The JSON Schema repeats them, so that clients can check a rubric.
 _NULL: dict[str, Any] = {"type": "null"}
 _FILLED: dict[str, Any] = {"pattern": r"\S"}
 _SHAPES: list[Any] = [
@@ -71,6 +72,7 @@ class Criterion(StrictModel):
     )
     check: Check | None = Field(default=None, description="For a check: the condition that code tests.")
 
+    # Before the validation of the fields, so that a kind of check in place of a criterion's kind gets its own message.
     @model_validator(mode="before")
     @classmethod
     def _is_written_as_one(cls, spec: Any) -> Any:
@@ -150,7 +152,7 @@ class CriterionResult:
 
 
 def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", gap: str = "") -> CriterionResult:
-    """Return the result of a criterion with a value in 0..1, or None if it was not evaluated."""
+    """Return the result of a criterion. `value` is in 0..1, or None if the criterion was not evaluated."""
     return CriterionResult(
         id=criterion.id,
         text=statement_of(criterion),
@@ -186,7 +188,7 @@ def score_of(results: Iterable[CriterionResult]) -> float:
 
 
 def requirements_met(results: Iterable[CriterionResult]) -> bool:
-    """Return whether all required criteria pass. A criterion without a result does not."""
+    """Return whether all required criteria pass. A criterion that was not evaluated does not pass."""
     return all(result.passed for result in results if result.required)
 
 
@@ -204,7 +206,7 @@ def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> Crite
     found = run_check(check, answer, sources=sources)
     result = result_of(criterion, float(found.passed))
     if criterion.weight < 0:
-        # The check's own message would ask for the contrary.
+        # For a fault, the check's own message would ask for the opposite change.
         wanted = (
             "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
         )

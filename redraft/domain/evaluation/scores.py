@@ -32,7 +32,7 @@ def read_score(value: object) -> float:
     """Read a score: a number in [0, 1], or a text such as "0.85", "8/10", "85%", "4 out of 5".
 
     Raises:
-        ScoreError: it is anything else.
+        ScoreError: the value is anything else.
     """
     if isinstance(value, str):
         number = _read_text(value)

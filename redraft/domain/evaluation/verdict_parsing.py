@@ -1,6 +1,7 @@
 """Parse an evaluator's reply into a verdict, by a profile's map of its fields or claim by claim.
 
-No reply raises, no score is invented, clamped or guessed, and the model's own word on passing decides nothing.
+The functions raise for no reply. No score is invented, clamped or guessed. The model's own opinion on passing is only
+reported.
 """
 
 import math
@@ -39,7 +40,7 @@ class Verdict:
 
     Attributes:
         score: in 0..1; None for a rubric, whose score code computes from `criteria`.
-        meets_criteria: the model's own word. It decides nothing.
+        meets_criteria: the model's own opinion, which is only reported.
         repaired: the reply was not valid JSON.
         criteria: the results for the criteria of a rubric or the dimensions of a profile.
         check: the check of the claims, if the profile has one.
@@ -62,12 +63,12 @@ class ReplyMap:
     """The names of a reply's fields by their meaning. Exactly one of the first four is set.
 
     Attributes:
-        score: a number in 0..1.
-        pass_flag: a boolean, for the score 1 or 0.
+        score: the field with a number in 0..1.
+        pass_flag: the field with a boolean, which is the score 1 or 0.
         dimensions: objects with a `score`, and optionally `reasoning` and `gap`, by their field names. Their mean is
             the score.
         claims: a list of claims with quotes. The share of supported ones is the score.
-        fields: all fields of the reply. No field stands in for another one.
+        fields: the names of all fields. An alias of one field never matches the name of another.
     """
 
     score: str | None = None
@@ -95,13 +96,13 @@ _LOOSE_SUGGESTIONS = "suggestions"
 
 _SCORE_NAMES = ("score", "rating", "grade", "mark", "points")
 _FLAG_NAMES = ("meets_criteria", "criteria_met", "pass", "passed")
-_LOST = "The evaluator's reply was not valid JSON, and mending it lost a part of its text."
+_LOST = "The evaluator's reply was not valid JSON, and its repair lost a part of its text."
 
 
 def read_reply(
     fields: ReplyMap, text: str, *, finish_reason: str | None = "stop", untrusted: UntrustedTexts = NO_UNTRUSTED_TEXTS
 ) -> Verdict | Unusable:
-    """Read a reply by a profile's map. A verdict that stands in an untrusted text is not the evaluator's own."""
+    """Read a reply by a profile's map. A verdict that an untrusted text contains is not the evaluator's own."""
     reader = Reader(partial(_is_verdict, fields), partial(_verdict, fields), partial(_statement, fields))
     return own_verdict(reader, text, finish_reason, untrusted)
 
@@ -154,6 +155,7 @@ def _verdict(fields: ReplyMap, found: Found) -> Verdict:
     named = texts_of(get(fields.suggestions or loose, _SUGGESTIONS))
     gaps = tuple(dict.fromkeys(each.gap for each in dimensions if each.gap))
     suggestions = (*gaps, *(each for each in named if each not in gaps)) or (*issues, *([hint] if hint else []))
+    # Profiles with a yes/no verdict often have no field for suggestions, and the generator needs feedback.
     if not suggestions and fields.pass_flag is not None and score == 0 and reasoning.strip():
         suggestions = (reasoning,)
     return Verdict(
@@ -211,23 +213,23 @@ def _dimension(dimension: Criterion, found: Found, keys: list[str]) -> Criterion
 def _statement(fields: ReplyMap, verdict: Verdict) -> Statement:
     """Return the decisions and words of a verdict, by which it is recognised in the untrusted texts."""
     if verdict.criteria:
-        decisions = [Decision(_SCORE_NAMES, partial(_says_score, each.score)) for each in verdict.criteria]
+        decisions = [Decision(_SCORE_NAMES, partial(_is_same_score, each.score)) for each in verdict.criteria]
         return criteria_statement(decisions, verdict.criteria, evidence="reasoning")
     words = (verdict.evaluation_reasoning,) if verdict.evaluation_reasoning.strip() else verdict.improvement_suggestions
     if fields.pass_flag is not None:
-        decision = Decision((fields.pass_flag, *_FLAG_NAMES), partial(says_flag, verdict.score))
+        decision = Decision((fields.pass_flag, *_FLAG_NAMES), partial(is_same_flag, verdict.score))
     else:
-        decision = Decision((fields.score or "score", *_SCORE_NAMES), partial(_says_score, verdict.score))
+        decision = Decision((fields.score or "score", *_SCORE_NAMES), partial(_is_same_score, verdict.score))
     sign = fields.reasoning or fields.improvement_hint or "evaluation_reasoning"
     return Statement((decision,), words, tuple(f": {each}" for each in words[:1]), sign)
 
 
-def _says_score(score: float | None, value: str) -> bool:
+def _is_same_score(score: float | None, value: str) -> bool:
     said = fraction_or_none(value)
     return said is not None and score is not None and math.isclose(said, score, abs_tol=TOLERANCE)
 
 
-def says_flag(score: float | None, value: str) -> bool:
+def is_same_flag(score: float | None, value: str) -> bool:
     """Return whether a word means yes for the score 1, or no for any other score."""
     return flag_of(value) is (score == 1)
 

@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from redraft.domain.bodies.fields import FilledText, ModelName, StrictModel, Text
 from redraft.domain.checks.shorthand import describe_error, read_check
-from redraft.domain.evaluation.json_extraction import Unusable, find_object, may_be_cut
+from redraft.domain.evaluation.json_extraction import Unusable, find_object, may_be_truncated
 from redraft.domain.evaluation.rubrics import Criterion, Rubric, evaluated_by_model
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.cleaning import clean
@@ -51,7 +51,7 @@ def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unus
     """Read the reply to a draft prompt. The message of an unusable reply asks the model for a correction."""
     found = find_object(text, finish_reason, lambda value: "instruct" in value and "rubric" in value)
     if isinstance(found, Unusable):
-        is_truncated = found.kind == "truncated" or may_be_cut(finish_reason)
+        is_truncated = found.kind == "truncated" or may_be_truncated(finish_reason)
         return Unusable(
             "truncated" if is_truncated else "invalid_json", "It was cut off." if is_truncated else _NO_OBJECT
         )

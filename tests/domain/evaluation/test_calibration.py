@@ -162,7 +162,7 @@ def test_it_says_why_there_is_no_kappa(ratings: list[Rated], who: str):
 def test_a_precision_that_no_score_reaches_has_no_threshold():
     found = calibrate([Rated("disagree", True, 0.9), Rated("agree", True, 0.8)] * 20, precision=0.95)
     assert found.threshold is None
-    assert found.threshold_reason == "Whatever the score, people pass less than 0.95 of what scored so or higher."
+    assert found.threshold_reason == "At every threshold, people pass less than 0.95 of the answers that reach it."
 
 
 def test_ratings_without_a_score_count_for_all_but_the_threshold():
