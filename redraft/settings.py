@@ -150,6 +150,9 @@ class Settings(BaseSettings):
     retry_wait_s: float = Field(default=1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
     retry_wait_max_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
     worker_concurrency: int = Field(default=256, ge=1, le=5000, description="Concurrent steps per worker process.")
+    task_events: bool = Field(
+        default=False, description="Workers send Celery's task events, as with `redraft worker -E`."
+    )
     lease_s: float = Field(
         default=30.0, ge=1, description="Lease length: how long a claimed step belongs to a worker without heartbeat."
     )

@@ -16,7 +16,7 @@ import structlog
 from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
 from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
-from worker.app import celery_app, engine, schedule, services, settings, start
+from worker.app import celery_app, engine, monitor, schedule, services, settings, start
 from worker.consumer import EnginePool
 from worker.pulse import end_when_frozen
 
@@ -67,10 +67,12 @@ def main() -> int:
         pool_cls=EnginePool,
         concurrency=settings.worker_concurrency,
         loglevel=settings.log_level,
+        task_events=settings.task_events,
         quiet=True,
         without_gossip=True,
         without_mingle=True,
     )
+    monitor.attach(worker)
     if not _start():
         return 1
     worker.start()

@@ -19,6 +19,7 @@ from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from worker.consumer import STEPS, StepTask
+from worker.monitoring import Monitor
 from worker.retries import handle_failures
 from worker.schedule import Schedule, Timer
 from worker.sweeper import Sweeper
@@ -35,6 +36,7 @@ celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 # One of each per process, created before any thread needs them; nothing is connected yet.
 services = build_runtime(settings, database_connections=QUICK_THREADS)
 engine = Engine()
+monitor = Monitor()
 lease_holder = LeaseHolder(settings, abort=engine.abort)
 celery_app.conf.update(
     celery_options(settings, socket_timeout_s=5), task_queues=[*STEPS, canary_listener(lease_holder.owner)]
@@ -57,7 +59,11 @@ def _log_failure(step: Future[None]) -> None:
 
 def _work_on(message: StepMessage) -> Work[None]:
     with handle_failures(services, message.job_id):
-        yield from run(services, lease_holder, message, goes_on=lambda: not lease_holder.is_closing)
+        yield from run(services, lease_holder, message, goes_on=_goes_on, watch=monitor.watch)
+
+
+def _goes_on() -> bool:
+    return not lease_holder.is_closing
 
 
 def _is_excused() -> bool:

@@ -88,6 +88,8 @@ class StepTask(Task[Any, Any]):
     """The base of all tasks here."""
 
     abstract = True
+    # `monitoring.py` sends the events of each step: a message can lead to several steps, or to none
+    send_events = False
     Request = f"{ReceivedOnce.__module__}:{ReceivedOnce.__name__}"
 
 

@@ -17,6 +17,7 @@ from tests.support.api_server import ApiServer
 from tests.support.databases.sqlite import create_sqlite
 from tests.support.failing_broker import FailingBroker
 from tests.support.processes import REDRAFT, clean_environment
+from tests.support.task_events import TaskEvents
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
@@ -39,8 +40,11 @@ def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_i
     with server.client() as client:
         assert client.get("/livez").status_code == 200
         assert len(folder.processes()) == 1
-        worker = command(folder, "worker", "--concurrency", "2", broker_url=valkey.url)
-        assert wait_ended(client, submit(client))["status"] == "succeeded"
+        worker = command(folder, "worker", "--concurrency", "2", "-E", broker_url=valkey.url)
+        with TaskEvents(valkey) as seen:
+            job = wait_ended(client, submit(client))
+            assert job["status"] == "succeeded"
+            assert seen.kinds_of(f"{job['id']}.2")[-1] == "task-succeeded"
         assert client.get("/readyz").status_code == 200
         assert worker.end(signal.SIGTERM) == 0
     assert server.end(signal.SIGTERM) == 0

@@ -131,6 +131,10 @@ def worker(
             min=1, max=5000, help="Steps at the same time (default: REDRAFT_WORKER_CONCURRENCY).", show_default=False
         ),
     ] = None,
+    *,
+    task_events: Annotated[
+        bool, typer.Option("--task-events", "-E", help="Send an event for each step to Celery's monitoring tools.")
+    ] = False,
 ) -> None:
     """Run one worker process, which gets its messages from the broker of REDRAFT_BROKER_URL."""
     os.umask(0o077)
@@ -139,6 +143,8 @@ def worker(
     _check_parts(settings)
     if concurrency is not None:
         os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)
+    if task_events:
+        os.environ["REDRAFT_TASK_EVENTS"] = "true"
     runpy.run_module("worker", run_name="__main__", alter_sys=True)
 
 

@@ -1,6 +1,7 @@
 """Shared by all steps: the context of a claimed step, its calls, and its possible results."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -117,6 +118,17 @@ class StepResult:
     next_step: Step | None = None
     records: tuple[IterationRecord, ...] = ()
     """With `next_step`: all iterations, as the next step reads them."""
+
+
+Watched = AbstractContextManager[Callable[[StepResult], object]]
+"""The context in which a step is executed; it takes the result after that is stored."""
+
+Watch = Callable[[StepMessage], Watched]
+
+
+def unwatched(_message: StepMessage) -> Watched:
+    """The context of a step that nobody monitors."""
+    return nullcontext(lambda _stored: None)
 
 
 def retry(

@@ -28,7 +28,7 @@ from redraft.operations.calls.model_calls import Outcome, PlannedCall, loose_sch
 from redraft.operations.calls.step_work import Pace, Work
 from redraft.operations.request_views import models_of, parse_request, step_iteration
 from redraft.operations.results.completion import complete
-from redraft.operations.results.job_results import Event, ending, event
+from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
 from redraft.operations.steps import audit, evaluate, generate, rate_limits
 from redraft.operations.steps.context import (
@@ -36,24 +36,25 @@ from redraft.operations.steps.context import (
     LeaseLost,
     StepContext,
     StepResult,
+    Watch,
     close_unsent,
     follow,
     message_after,
     message_of,
     notify,
+    unwatched,
 )
 from redraft.operations.steps.crashes import crashing_as, reschedule_busy
 from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
-from redraft.operations.steps.step_events import worker_lost
+from redraft.operations.steps.step_events import started, worker_lost
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import adding_together, collecting_rows
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.calls import SlotKey
-from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
 
@@ -65,7 +66,14 @@ _PREPARATIONS: Mapping[str, Callable[[StepContext], None]] = MappingProxyType(
 )
 
 
-def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_on: Callable[[], bool]) -> Work[None]:
+def run(
+    services: Services,
+    holder: LeaseHolder,
+    message: StepMessage,
+    *,
+    goes_on: Callable[[], bool],
+    watch: Watch = unwatched,
+) -> Work[None]:
     """Execute a step if it is due and free, then the next steps of its job while `goes_on` returns true.
 
     Raises:
@@ -88,13 +96,18 @@ def run(services: Services, holder: LeaseHolder, message: StepMessage, *, goes_o
                     ready = rate_limits.ask(ready, session)
             while ready is not None:
                 prepared = ready
-                ready = yield from _do(prepared, session, goes_on, renew)
+                with watch(prepared.message) as stored:
+                    ready = yield from _do(prepared, session, goes_on, renew, stored)
         except Busy:
             reschedule_busy(prepared.step)
 
 
 def _do(
-    prepared: PreparedStep, session: LimiterSession, goes_on: Callable[[], bool], renew: Callable[[int, float], None]
+    prepared: PreparedStep,
+    session: LimiterSession,
+    goes_on: Callable[[], bool],
+    renew: Callable[[int, float], None],
+    stored: Callable[[StepResult], object],
 ) -> Work[PreparedStep | None]:
     step = prepared.step
     with crashing_as(prepared.message, step.job.lease_token):
@@ -115,6 +128,7 @@ def _do(
         finished_at = _finish(step, result, reserved)
     if finished_at is None:
         return None
+    stored(result)
     _announce_next(step, result, following)
     if reserved:
         renew(reserved.step.job.lease_token, finished_at)
@@ -187,7 +201,7 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
             if lost:
                 job = replace(job, event_seq=transitions.reserve_event_number(connection, job.id))
                 claim, new = replace(claim, job=job), [worker_lost(job, lost["calls"])]
-        new += _started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
+        new += started(job, starts_job=claim.starts_job, starts_iteration=claim.starts_iteration)
         with adding_together(connection):
             events.add(connection, job, job.event_seq - len(new) + 1, new)
             step = _load(services, holder, connection, claim, deadline, is_again=is_again)
@@ -284,17 +298,6 @@ def _drop_recorded(
     return replace(step, recorded=recorded), missing
 
 
-def _started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> list[Event]:
-    new: list[Event] = []
-    if starts_job:
-        new.append(event("job.started", "A worker has taken up the job."))
-    if starts_iteration:
-        number = job.iteration + 1
-        words = f"Iteration {number} of at most {job.iteration_limit} begins."
-        new.append(event("iteration.started", words, iteration=number))
-    return new
-
-
 def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:
     """Prepare the next step without a claim of its own; None if it must be claimed after a message.
 
@@ -346,7 +349,7 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
         return False
     new = list(result.events)
     if following:
-        new += _started(following.step.job, starts_job=False, starts_iteration=result.next_step is Step.GENERATE)
+        new += started(following.step.job, starts_job=False, starts_iteration=result.next_step is Step.GENERATE)
     with collecting_rows(connection) as rows:
         events.add(connection, step.job, step.job.event_seq + 1, new)
         result.write(connection)

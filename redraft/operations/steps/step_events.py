@@ -140,3 +140,15 @@ def _why_unscored(step: StepContext, current: Sequence[IterationRecord], followi
     if any(attempt.score is not None for attempt in step.attempts):
         return f"There is no score; the last good feedback goes into {following}."
     return f"There is no score, and no feedback yet; {following} goes on without any."
+
+
+def started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> list[Event]:
+    """The events that precede those of a claimed step."""
+    new: list[Event] = []
+    if starts_job:
+        new.append(event("job.started", "A worker has taken up the job."))
+    if starts_iteration:
+        number = job.iteration + 1
+        words = f"Iteration {number} of at most {job.iteration_limit} begins."
+        new.append(event("iteration.started", words, iteration=number))
+    return new
