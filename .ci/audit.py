@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Asks the OSV database about every locked package; `docs/decisions/0010` says why not by pip-audit.
+"""Look up every locked package in the OSV vulnerability database; docs/decisions/0010 says why pip-audit is not used.
 
-One request for all of them. Known vulnerabilities fail the check. A service that cannot be asked does not: a machine
-without a network builds and tests all the same, and is told so in one line.
+One request serves all packages. A known vulnerability fails the check. If the service cannot be reached, the check
+prints one line and passes, so that a machine without a network can build and test.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 URL = "https://api.osv.dev"
 PATIENCE_S = 8.0
-# Vulnerabilities that do not concern us, each with its reason.
+# Vulnerabilities that do not affect Redraft, each with the reason.
 IGNORED: Mapping[str, str] = {}
 
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
@@ -28,30 +28,30 @@ class Package(NamedTuple):
     version: str
 
 
-# Vulnerable for ever: who does not know it knows nothing, whatever it answers.
+# This release is known to be vulnerable. A service that does not report it cannot be trusted.
 CANARY = Package("jinja2", "2.4.1")
 
 
 class NotAskedError(Exception):
-    """The service did not answer, or not as it should."""
+    """The service gave no answer, or an unusable one."""
 
 
 def locked(text: str) -> set[Package]:
-    """The packages of a lock file."""
+    """Return the packages of a lock file."""
     return {Package(*found) for found in _PINNED.findall(text)}
 
 
 def vulnerabilities(packages: Sequence[Package], url: str) -> dict[Package, list[str]]:
-    """The ids of what is known about each package; those of which nothing is known are left out.
+    """Return the ids of the known vulnerabilities by package, without packages that have none.
 
     Raises:
-        NotAskedError: nobody can tell.
+        NotAskedError: the service gave no usable answer.
     """
-    asked = [CANARY, *packages]
-    results = _ask(asked, url)
+    queried = [CANARY, *packages]
+    results = _ask(queried, url)
     found = {
         package: ids
-        for package, result in zip(asked, results, strict=True)
+        for package, result in zip(queried, results, strict=True)
         if (ids := [each["id"] for each in result.get("vulns", [])])
     }
     if not found.pop(CANARY, None):
@@ -61,7 +61,7 @@ def vulnerabilities(packages: Sequence[Package], url: str) -> dict[Package, list
 
 def _ask(packages: Sequence[Package], url: str) -> list[dict[str, Any]]:
     queries = [{"package": {"name": each.name, "ecosystem": "PyPI"}, "version": each.version} for each in packages]
-    request = urllib.request.Request(  # noqa: S310 - an address of the caller's, https unless in tests
+    request = urllib.request.Request(  # noqa: S310 - the caller's URL: https, except in tests
         f"{url}/v1/querybatch", json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
     )
     try:
@@ -75,17 +75,17 @@ def _ask(packages: Sequence[Package], url: str) -> list[dict[str, Any]]:
 
 
 def audit(packages: set[Package], url: str) -> int:
-    """Ask, and say in words what came of it; the exit code."""
+    """Look the packages up, print the result, and return the exit code."""
     try:
         found = vulnerabilities(sorted(packages), url)
     except NotAskedError as error:
         sys.stdout.write(f"Audit: not done, the vulnerability service did not answer ({error}).\n")
         return 0
-    told = [(package, each) for package, ids in found.items() for each in ids if each not in IGNORED]
-    for package, each in told:
+    reported = [(package, each) for package, ids in found.items() for each in ids if each not in IGNORED]
+    for package, each in reported:
         sys.stdout.write(f"{package.name} {package.version}: {each} (https://osv.dev/vulnerability/{each})\n")
-    sys.stdout.write(f"Audit: {len(packages)} locked packages, {len(told)} known vulnerabilities.\n")
-    return 1 if told else 0
+    sys.stdout.write(f"Audit: {len(packages)} locked packages, {len(reported)} known vulnerabilities.\n")
+    return 1 if reported else 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     packages = set[Package]().union(*(locked(path.read_text("utf-8")) for path in chosen.locks))
     codes: list[int] = []
-    # Looking up a name has no time limit of its own: a thread that hangs there is left behind.
+    # A DNS look-up has no timeout, so it runs in a thread that can be abandoned.
     asking = threading.Thread(target=lambda: codes.append(audit(packages, chosen.url)), daemon=True)
     asking.start()
     asking.join(PATIENCE_S + 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes the pictures of the pages in docs/images: of a small installation that is the same each time, in Chromium."""
+"""Take the screenshots in docs/images with Chromium, of a small installation that is the same each time."""
 
 import sys
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ BYTES_MAX = 150_000
 
 
 def paths(shown: Showcase) -> Mapping[str, str]:
-    """The pages, by the names of their pictures."""
+    """Return the paths of the pages by the names of their pictures."""
     job = f"/jobs/{shown.job_id}"
     return {"overview": "/", "job": job, "iterations": f"{job}/iterations", "run": f"/runs/{shown.run_id}"}
 
 
 def take(browser: Browser, url: str, file: Path, scheme: str) -> None:
-    """One page as it looks when all of it is there."""
+    """Take a screenshot of a page after it has loaded."""
     look = "dark" if scheme == "dark" else "light"
     size = TALL if file.name.startswith(("iterations", "run")) else WIDE
     page = browser.new_page(viewport=size, device_scale_factor=SCALE, color_scheme=look)

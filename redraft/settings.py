@@ -86,10 +86,10 @@ class Settings(BaseSettings):
         "empty: an embedded Valkey in the data folder.",
     )
     model: str = Field(
-        default="", description="Generator of jobs that name none; empty: chosen by the keys that are set."
+        default="", description="Default generator model; empty: a model of the first provider with a key, or local."
     )
     evaluator_model: str = Field(
-        default="", description="Evaluator of jobs that name none; empty: the first generator of the job."
+        default="", description="Default evaluator model; empty: the first generator of the job."
     )
     openai_api_key: SecretStr | None = Field(
         default=None, validation_alias=_either("OPENAI_API_KEY"), description="Key for openai:… models."
@@ -108,27 +108,27 @@ class Settings(BaseSettings):
     )
     local_context_tokens: int = Field(default=8192, ge=512, description="Context length of the local model, in tokens.")
     anthropic_max_output_tokens: int = Field(
-        default=8192, ge=1, description="Output limit of calls to Anthropic, which needs one, if a job sets none."
+        default=8192, ge=1, description="Output limit of calls to Anthropic (which requires one) if a job sets none."
     )
     evaluator_max_output_tokens: int = Field(
         default=4096,
         ge=64,
-        description="Output limit of calls of evaluators and drafts, 1024 at most on the local model; "
-        "a repair call has twice as many tokens.",
+        description="Output limit of calls of evaluators and drafts; at most 1024 on the local model. "
+        "A repair call has twice the limit.",
     )
     criteria_per_call: Literal["auto", "all", "one"] = Field(
-        default="auto", description="Criteria of a rubric per evaluator call; auto: all of up to four, otherwise one."
+        default="auto", description="Criteria of a rubric per evaluator call; auto: all if at most four, else one."
     )
     profiles_dir: Path | None = Field(
-        default=None, description="Folder of own evaluation profiles, a subfolder each; docs/profiles.md."
+        default=None, description="Folder with a subfolder for each evaluation profile of yours; docs/profiles.md."
     )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
-        description='Own prices, USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
+        description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
     )
     model_limits: dict[str, ModelLimit] = Field(
         default_factory=dict[str, ModelLimit],
-        description="Rate limits of models over all workers; openai:* is one limit for all matching models together: "
+        description="Rate limits of models for all workers together; openai:* is one limit for all matching models: "
         '{"openai:my-model": {"requests_per_minute": 60, "calls_at_once": 5}}.',
     )
     circuit_failures: int = Field(
@@ -139,7 +139,7 @@ class Settings(BaseSettings):
     )
     connect_timeout_s: float = Field(default=10.0, gt=0, description="Timeout of connecting to a provider.")
     first_byte_timeout_s: float = Field(
-        default=180.0, gt=0, description="Timeout of the first byte or stream event; silent thinking counts."
+        default=180.0, gt=0, description="Timeout of the first byte or first stream event; silent thinking is included."
     )
     call_timeout_s: float = Field(
         default=180.0, gt=0, description="Timeout of a model call; the deadline of the job may shorten it."
@@ -167,21 +167,21 @@ class Settings(BaseSettings):
         default=None, gt=0, le=36_500, description="Days after which workers remove ended jobs; empty: never."
     )
     run_give_up_s: float = Field(
-        default=600.0, gt=0, description="How long workers retry items that cannot start before their run ends."
+        default=600.0, gt=0, description="Time in which workers retry items that cannot start; then their run ends."
     )
     shutdown_grace_s: float = Field(
-        default=20.0, ge=0, description="How long a stopping worker may finish its model calls."
+        default=20.0, ge=0, description="Time in which a stopping worker may finish its model calls."
     )
     deaf_after_s: float = Field(
         default=120.0,
         ge=5,
-        description="A worker with room for steps exits if no message comes for so long while the broker answers.",
+        description="A worker with free slots exits if it gets no message for this time although the broker answers.",
     )
     frozen_after_s: float = Field(
-        default=60.0, ge=1, description="A worker process exits if none of its threads runs for so long."
+        default=60.0, ge=1, description="A worker process exits if none of its threads runs for this time."
     )
-    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0: any free one.")
+    host: str = Field(default="127.0.0.1", description="Address that the API listens on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port that the API listens on; 0: any free port.")
     root_path: str = Field(
         default="",
         max_length=200,
@@ -189,27 +189,29 @@ class Settings(BaseSettings):
         description="Path of the API and its pages behind a proxy, such as /redraft; the proxy may keep or remove it.",
     )
     require_auth: bool | None = Field(
-        default=None, description="Whether API keys are needed; empty: not on loopback, otherwise yes."
+        default=None, description="Whether the API requires keys; empty: yes, except on loopback."
     )
     requests_per_minute: int = Field(
         default=600, ge=0, description="Request limit of an API key over all API processes; 0: no limit."
     )
     streams_max: int = Field(
-        default=100, ge=1, description="Open event streams per API process and API key, or address without a key."
+        default=100,
+        ge=1,
+        description="Open event streams of an API key, or of an address without key, per API process.",
     )
     webhook_secret: SecretStr | None = Field(
         default=None,
-        description="Secret that signs webhooks: whsec_ and the base64 of 24 to 64 random bytes; several, separated by "
-        "spaces, for a rotation. Without it jobs with a webhook are refused.",
+        description="Secret that signs webhooks: whsec_ and the base64 of 24 to 64 random bytes. For a rotation, "
+        "several secrets, separated by spaces. Without a secret, jobs with a webhook are refused.",
     )
     webhook_allow_private: str = Field(
         default="",
-        description="Networks (CIDR) and host names, separated by spaces, that webhooks may reach beside public "
-        "addresses.",
+        description="Networks (CIDR) and host names that webhooks may reach beside public addresses, "
+        "separated by spaces.",
     )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
     dataset_max_bytes: int = Field(
-        default=1024**3, ge=1024, description="Largest uploaded dataset; it is kept on disk while it is imported."
+        default=1024**3, ge=1024, description="Largest uploaded dataset; the file is kept on disk during its import."
     )
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description="auto: coloured lines on a terminal, otherwise JSON."
