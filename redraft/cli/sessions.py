@@ -95,7 +95,7 @@ def ensure_schema(services: "Services") -> None:
     """
     from redraft.storage.engine import schema
 
-    found = schema.standing(services.database)
+    found = schema.schema_state(services.database)
     if found.is_usable:
         return
     if services.settings.database_url:

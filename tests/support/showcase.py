@@ -237,7 +237,7 @@ def fill(services: Services) -> dict[str, str]:
             message = StepMessage(Step.GENERATE, started, 1)
             engine.run(started, run_step(services, holder, message, goes_on=lambda: False))
     with services.database.write() as connection:
-        workers.beat(connection, WORKER | {"id": new_id("worker")})
+        workers.record_heartbeat(connection, WORKER | {"id": new_id("worker")})
     return {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
 
 

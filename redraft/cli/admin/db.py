@@ -10,7 +10,7 @@ from redraft.cli import options, output, sessions
 from redraft.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from redraft.storage.engine.schema import Standing
+    from redraft.storage.engine.schema import SchemaState
 
 app = options.Group("Upgrade, back up and prune the database. Without a command: print the schema's version.")
 
@@ -26,7 +26,7 @@ def current(*, as_json: options.AsJson = False) -> None:
     from redraft.storage.engine import schema
 
     with sessions.connected() as services:
-        found = schema.standing(services.database)
+        found = schema.schema_state(services.database)
     if as_json:
         output.write_json({"current": found.current, "head": found.head})
     elif found.current:
@@ -46,7 +46,7 @@ def upgrade(*, as_json: options.AsJson = False) -> None:
     with sessions.connected() as services:
         before = schema.current(services.database)
         schema.upgrade(services.database)
-        after = schema.standing(services.database)
+        after = schema.schema_state(services.database)
     if as_json:
         output.write_json({"before": before, "current": after.current})
     if after.is_newer:
@@ -57,7 +57,7 @@ def upgrade(*, as_json: options.AsJson = False) -> None:
         output.say(f"Upgraded the schema from {before or 'nothing'} to {after.current}.")
 
 
-def _say_newer(found: "Standing") -> None:
+def _say_newer(found: "SchemaState") -> None:
     output.say(
         f"The schema is at {found.current}, newer than this program's {found.head}. This program can use it.", "yellow"
     )

@@ -21,7 +21,7 @@ from redraft.operations.services import Services
 from redraft.outbound import Reply
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import webhooks
-from redraft.storage.jobs.webhooks import Claimed
+from redraft.storage.jobs.webhooks import ClaimedDelivery
 
 log = structlog.get_logger()
 
@@ -122,12 +122,12 @@ class Deliverer:
         """Wait for the deliveries in flight; False if some did not end in time. Another worker sends these again."""
         return self._slots.wait_empty(within_s)
 
-    def _claim(self) -> list[Claimed]:
-        found: list[Claimed] = []
+    def _claim(self) -> list[ClaimedDelivery]:
+        found: list[ClaimedDelivery] = []
         try:
             with self._services.database.write() as connection:
                 while self._slots.has_room:
-                    claimed = webhooks.claim(connection, lease_s=LEASE_S, spared=self._slots.spared())
+                    claimed = webhooks.claim(connection, lease_s=LEASE_S, except_receivers=self._slots.spared())
                     if claimed is None:
                         break
                     self._slots.enter(claimed.delivery.receiver)
@@ -139,7 +139,7 @@ class Deliverer:
             raise
         return found
 
-    def _send(self, claimed: Claimed) -> None:
+    def _send(self, claimed: ClaimedDelivery) -> None:
         receiver = claimed.delivery.receiver
         try:
             deliver(self._services, claimed, self._slots)
@@ -151,7 +151,7 @@ class Deliverer:
             self._services.database.changed_tables["webhooks"].set()
 
 
-def deliver(services: Services, claimed: Claimed, slots: DeliverySlots) -> None:
+def deliver(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots) -> None:
     """Make one attempt: post the event without an open unit of work, then store the outcome.
 
     Raises Unavailable if the outcome cannot be stored; the delivery is sent again after its lease expires.
@@ -173,7 +173,7 @@ def deliver(services: Services, claimed: Claimed, slots: DeliverySlots) -> None:
     )
 
 
-def _attempt(services: Services, claimed: Claimed, slots: DeliverySlots) -> dict[str, Any]:
+def _attempt(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots) -> dict[str, Any]:
     receiver = claimed.delivery.receiver
     try:
         reply = _post(services, claimed)
@@ -193,7 +193,7 @@ def _attempt(services: Services, claimed: Claimed, slots: DeliverySlots) -> dict
     return _outcome_of(claimed, reply)
 
 
-def _post(services: Services, claimed: Claimed) -> Reply:
+def _post(services: Services, claimed: ClaimedDelivery) -> Reply:
     delivery = claimed.delivery
     keys = keys_of(services.settings)
     if not keys:
@@ -207,14 +207,14 @@ def _post(services: Services, claimed: Claimed) -> Reply:
     return services.sender.post(read_url(delivery.url), headers, body)
 
 
-def _about(claimed: Claimed) -> dict[str, Any]:
+def _about(claimed: ClaimedDelivery) -> dict[str, Any]:
     run_id, job_id = claimed.delivery.run_id, claimed.delivery.job_id
     if run_id is not None:
         return {"run_id": run_id, "url": f"/v1/runs/{run_id}"}
     return {"job_id": job_id, "url": f"/v1/jobs/{job_id}", "metadata": claimed.metadata}
 
 
-def _outcome_of(claimed: Claimed, reply: Reply) -> dict[str, Any]:
+def _outcome_of(claimed: ClaimedDelivery, reply: Reply) -> dict[str, Any]:
     if 200 <= reply.status < 300:
         return _ended("delivered", None, reply.status) | {"delivered_at": DbNow()}
     if reply.status == _GONE:
@@ -225,7 +225,7 @@ def _outcome_of(claimed: Claimed, reply: Reply) -> dict[str, Any]:
 
 
 def _reschedule(
-    claimed: Claimed, words: str, status: int | None = None, asked_s: float | None = None
+    claimed: ClaimedDelivery, words: str, status: int | None = None, asked_s: float | None = None
 ) -> dict[str, Any]:
     """Reschedule a delivery by the retry schedule; after its end the delivery has failed."""
     delivery = claimed.delivery

@@ -42,7 +42,7 @@ def _database(services: Services) -> str:
 
 
 def _migrations(services: Services) -> str:
-    found = schema.standing(services.database)
+    found = schema.schema_state(services.database)
     if not found.is_usable:
         raise Unavailable(found.remedy, code="schema_outdated")
     return f"at {found.current}, newer than this program's {found.head}" if found.is_newer else f"at {found.head}"

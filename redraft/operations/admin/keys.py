@@ -104,12 +104,12 @@ def authenticate(services: Services, token: str | None) -> Caller:
         raise Forbidden("Send your API key as 'Authorization: Bearer rd_…'.", code="unauthenticated")
     asked = hash_of(token)
     with services.database.read() as connection:
-        key = api_keys.find_valid(connection, asked, unnoted_for_s=_USE_NOTED_EVERY_S)
+        key = api_keys.find_valid(connection, asked, unrecorded_for_s=_USE_NOTED_EVERY_S)
     # An attacker cannot choose bits of a hash, so the time of the index look-up reveals nothing about a token. The
     # comparison keeps this true if the look-up should ever use only a part of the hash.
     if key is None or not hmac.compare_digest(key["token_hash"], asked):
         raise Forbidden("This API key is not valid; `redraft keys create` makes one.", code="invalid_key")
-    if key["is_unnoted"]:
+    if key["is_unrecorded"]:
         _note_use(services, key["id"])
     return Caller(key["id"], read(key["scopes"]))
 
@@ -118,7 +118,7 @@ def _note_use(services: Services, key_id: str) -> None:
     # A request must not fail because the last use cannot be stored
     try:
         with services.database.write() as connection:
-            api_keys.note_use(connection, key_id, unnoted_for_s=_USE_NOTED_EVERY_S)
+            api_keys.record_use(connection, key_id, unrecorded_for_s=_USE_NOTED_EVERY_S)
     except Unavailable as error:
         log.warning("key_use_not_noted", key_id=key_id, error=error.message)
 

@@ -123,7 +123,7 @@ def _add_from_database(gauges: Gauges, services: Services) -> None:
     database = services.database
     version = schema.current(database) or ""
     gauges.add("build_info", 1, version=__version__, schema=version, database=database.url.get_backend_name())
-    if not schema.standing(database).is_usable:
+    if not schema.schema_state(database).is_usable:
         return
     with database.read() as connection:
         gauges.add("database_bytes", metrics.size_bytes(connection))
@@ -162,7 +162,7 @@ def _add_live(gauges: Gauges, rows: list[dict[str, Any]]) -> None:
             gauges.add("steps", sum(row[state] for row in rows if row["step"] == step), state=state, step=step)
     gauges.add("jobs_suspected", sum(row["suspects"] for row in rows))
     gauges.add("oldest_wait_seconds", max((_age_s(row, "due_since") for row in rows), default=0.0))
-    gauges.add("sweeper_lag_seconds", max((_age_s(row, "unheard_since") for row in rows), default=0.0))
+    gauges.add("sweeper_lag_seconds", max((_age_s(row, "unnotified_since") for row in rows), default=0.0))
 
 
 def _age_s(row: Mapping[str, Any], name: str) -> float:

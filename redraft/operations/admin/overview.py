@@ -19,7 +19,7 @@ from redraft.providers.catalog import DEFAULT_LOCAL
 from redraft.storage.admin import overview, workers
 from redraft.storage.bulk import run_items, runs
 from redraft.storage.bulk.runs import RunRecord
-from redraft.storage.engine.columns import moment
+from redraft.storage.engine.columns import database_time
 
 _JOBS = 8
 _RUNS = 5
@@ -170,7 +170,7 @@ def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _figures(connection: Connection) -> Figures:
-    now = moment(connection, ago_s=0).astimezone(UTC)
+    now = database_time(connection, ago_s=0).astimezone(UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     live = overview.count_live(connection)
     today = overview.sum_up_ended(connection, since=midnight)

@@ -18,7 +18,7 @@ from redraft.errors import Invalid
 from redraft.operations.services import Services
 from redraft.storage.admin import retention, workers
 from redraft.storage.admin.retention import EndedJob
-from redraft.storage.engine.columns import moment
+from redraft.storage.engine.columns import database_time
 
 ENDED_STATUSES = tuple(sorted(status.value for status in TERMINAL))
 
@@ -53,7 +53,7 @@ def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) ->
         words = f"{unknown[0]!r} is not one of {', '.join(ENDED_STATUSES)}."
         raise Invalid.at("/status", words, "status")
     with services.database.read() as connection:
-        return Retention(moment(connection, ago_s=older_s), tuple(statuses))
+        return Retention(database_time(connection, ago_s=older_s), tuple(statuses))
 
 
 def count(services: Services, what: Retention) -> dict[str, int]:
@@ -81,7 +81,7 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
         size = next_size(size, took_s)
         time.sleep(max(_PAUSE_MIN_S, took_s))
     with services.database.write() as connection:
-        workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
+        workers.remove_silent(connection, for_s=_FORGET_WORKERS_S)
     return dict(removed)
 
 
@@ -132,7 +132,7 @@ def forget_some(services: Services) -> None:
     if settings.retention_days is None or not is_turn:
         return
     with services.database.read() as connection:
-        before = moment(connection, ago_s=settings.retention_days * _DAY_S)
+        before = database_time(connection, ago_s=settings.retention_days * _DAY_S)
         found = retention.find_ended(connection, before, (), after=None, limit=_BATCH)
         has_drafts = retention.count_jobless(connection, before) > 0
     if found or has_drafts:

@@ -26,7 +26,7 @@ def delete_run(services: Services, run_id: str) -> None:
 
 def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
     """Delete some items of a run, and return their number. Without items left, delete the run and return 0."""
-    run = runs.hold(connection, run_id)
+    run = runs.lock(connection, run_id)
     if run is None:
         return 0
     if run.status == "running":
@@ -52,7 +52,7 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
     Raises NotFound if there is no such dataset, and Conflict if a run uses it (`dataset_in_use`).
     """
     with services.database.write() as connection:
-        if not datasets.hold(connection, dataset_id):
+        if not datasets.lock(connection, dataset_id):
             raise NotFound("dataset", dataset_id)
         known_datasets.find(connection, dataset_id)
         if (run_id := runs.one_of_dataset(connection, dataset_id)) is not None:

@@ -68,7 +68,7 @@ class Run(Resource):
 
 def run_resource(connection: Connection, run: RunRecord) -> Run:
     """The current state of a run."""
-    stalled = run_items.first_stall(connection, run.id)
+    stalled = run_items.first_postponement(connection, run.id)
     totals = run_listing.totals(connection, [run.id]).get(run.id)
     whole_ms = latency_ms(run.created_at, run.finished_at)
     # The time between an end and a resume does not count

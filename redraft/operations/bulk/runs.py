@@ -62,7 +62,7 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
-        datasets.hold(connection, dataset.id, is_shared=True)
+        datasets.lock(connection, dataset.id, is_shared=True)
         # Again under the lock: the dataset may have been deleted since it was read
         find_dataset(connection, dataset.id)
         is_new = runs.add(connection, row)
@@ -172,7 +172,7 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
     Returns the run, and whether this call ended it. Raises NotFound if there is no such run.
     """
     with services.database.write() as connection:
-        run = existing(runs.hold(connection, run_id), "run", run_id)
+        run = existing(runs.lock(connection, run_id), "run", run_id)
         is_ours = run.status == "running"
         if is_ours:
             run_items.end_queued(connection, run_id)
@@ -206,13 +206,13 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
     # Jobs that the cancellation has not reached yet would run beside their continuations
     _cancel_all(services, late)
     with services.database.write() as connection:
-        run = existing(runs.hold(connection, run_id), "run", run_id)
+        run = existing(runs.lock(connection, run_id), "run", run_id)
         stopped = _raise_budget(connection, run, body.max_cost_usd)
         statuses = ["canceled"] if run.status != "running" else []
         statuses += ["failed"] if body.retry == "errors" else []
-        reopened = run_items.reopen_items(connection, run_id, statuses) + stopped
+        reopened = run_items.requeue_statuses(connection, run_id, statuses) + stopped
         if reopened and run.status != "running":
-            runs.go_on(connection, run)
+            runs.resume(connection, run)
     scheduler.schedule(services, run_id)
     return get_run(services, run_id)
 
@@ -228,7 +228,7 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
         raise Invalid.at("/max_cost_usd", words, "budget_not_raised")
     runs.change(connection, run.id, max_cost_nano_usd=raised)
     stopped = stopped_items(connection, run.id)
-    run_items.reopen(connection, run.id, stopped)
+    run_items.requeue(connection, run.id, stopped)
     return len(stopped)
 
 

@@ -145,7 +145,7 @@ def _start_some(services: Services, run_id: str) -> bool:
         items = run_items.take_queued(connection, run, room) if room > 0 else []
         are_late = room > 0 and not items
         if are_late and _pauses.is_over(run_id):
-            items = run_items.take_queued(connection, run, room, put_off=True)
+            items = run_items.take_queued(connection, run, room, are_postponed=True)
     made = [_prepared(services, run, item) for item in items]
     started = _stored(services, run_id, made)
     for job in started:
@@ -181,7 +181,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[
 def _postpone(connection: Connection, run_id: str, errors: list[dict[str, Any]], number: int | None = None) -> None:
     since = datetime.now(UTC).isoformat(timespec="seconds")
     noted = [{**error, "since": since} for error in errors]
-    if run_items.put_off(connection, run_id, noted, None if number is None else [number]):
+    if run_items.postpone(connection, run_id, noted, None if number is None else [number]):
         runs.change(connection, run_id)
 
 
@@ -189,8 +189,8 @@ def _give_up(services: Services, run_id: str) -> None:
     """Cancel the items that could not be started for too long; this may end the run."""
     since = datetime.now(UTC) - timedelta(seconds=services.settings.run_give_up_s)
     with services.database.write() as connection:
-        run = runs.hold(connection, run_id)
-        if run is not None and run.status == "running" and run_items.give_up(connection, run_id, since):
+        run = runs.lock(connection, run_id)
+        if run is not None and run.status == "running" and run_items.cancel_postponed(connection, run_id, since):
             runs.change(connection, run_id)
             _end_if_done(services, connection, run)
 
@@ -201,7 +201,7 @@ def _room(services: Services, connection: Connection, run: RunRecord) -> int:
     threads = sum(worker["concurrency"] for worker in alive)
     window = _WITHOUT_WORKERS
     if threads:
-        window = max(1, int(threads * _SHARE) - run_items.count_running_beside(connection, run.id))
+        window = max(1, int(threads * _SHARE) - run_items.count_running_in_other_runs(connection, run.id))
     return min(run.max_in_flight, window) - run_items.count_running(connection, run.id)
 
 
@@ -255,7 +255,7 @@ def _merger(defaults: bytes, overrides: bytes) -> Merger:
 
 def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
     """Start the items that are still queued and fit into the window. Other workers may have started some."""
-    run = runs.hold(connection, run_id)
+    run = runs.lock(connection, run_id)
     if run is None or run.status != "running":
         return []
     if _is_spent(services, connection, run):
@@ -271,9 +271,9 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         if each.is_postponed:
             _postpone(connection, run_id, each.errors or [], each.number)
         elif each.errors is not None:
-            run_items.move_item(connection, run_id, each.number, status="invalid", errors=each.errors)
+            run_items.update_item(connection, run_id, each.number, status="invalid", errors=each.errors)
         elif (job := _job_of(connection, run_id, each)) is not None:
-            run_items.move_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
+            run_items.update_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
             started.append(job)
     _end_if_done(services, connection, run)
     return started
@@ -313,7 +313,7 @@ def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> 
     status, reason = "succeeded", "finished"
     if _is_spent(services, connection, run):
         reason = "budget_exhausted"
-    elif run_items.has_given_up(connection, run.id):
+    elif run_items.has_canceled_postponed(connection, run.id):
         status, reason = "canceled", "error"
     end_run(connection, run.id, status, reason)
     log.info("run_finished", run_id=run.id, reason=reason)

@@ -59,7 +59,7 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
     if budget is None:
         return None
     # Locks the run: calls that other workers plan at this moment must be counted
-    runs.hold(connection, run_id)
+    runs.lock(connection, run_id)
     open_calls = _worst(services, calls.open_in_run(connection, run_id))
     return budget - spent_of_run(connection, services, run_id) - open_calls
 

@@ -43,7 +43,7 @@ def export(
     """
     # Connects also without `after`: an error must come before the response has begun
     with services.database.read() as connection:
-        place = None if after is None else observations.place_of(connection, after)
+        place = None if after is None else observations.position_of(connection, after)
         if after is not None and place is None:
             raise Invalid.at("query/after", f"There is no observation {after}.", "unknown_observation")
     return _pages(services, criteria, place, inf if limit is None else limit)

@@ -14,7 +14,7 @@ from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, job_resource
 from redraft.operations.services import Services
 from redraft.storage.admin import ratings as stored
-from redraft.storage.admin.ratings import LOOKBACK, Waiting
+from redraft.storage.admin.ratings import LOOKBACK, ReviewCandidate
 
 SHOWN = 12
 
@@ -22,7 +22,7 @@ Opinion = Literal["passes", "fails", "unsure"]
 
 
 @dataclass(frozen=True, slots=True)
-class QueueLine(Waiting):
+class QueueLine(ReviewCandidate):
     """One evaluation in the queue, with its task and the reason of its priority."""
 
     task: str
@@ -61,24 +61,24 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
     """
     with services.database.read() as connection:
         latest = stored.latest_evaluations(connection)
-        rated = stored.rated_of(connection, [each.evaluation_id for each in latest], rater)
+        rated = stored.rated_ids(connection, [each.evaluation_id for each in latest], rater)
         waiting = _ordered(latest, rated)
         first = waiting[:SHOWN]
         tasks = stored.tasks_of(connection, [each.job_id for each, _ in first])
         wanted = chosen or (first[0][0].evaluation_id if first else None)
         item = _item(connection, wanted) if wanted else None
-        said = stored.last_word(connection, last, rater) if last else None
+        said = stored.latest_rating(connection, last, rater) if last else None
     lines = [QueueLine(**asdict(each), task=tasks.get(each.job_id, ""), why=why) for each, why in first]
     return RatingQueue(lines, len(waiting), LOOKBACK, item, said)
 
 
-def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Waiting, str]]:
+def _ordered(latest: Sequence[ReviewCandidate], rated: Collection[str]) -> list[tuple[ReviewCandidate, str]]:
     """The unrated evaluations, the most doubtful first, each with the reason."""
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
         verdicts[each.iteration_id].add(each.passed)
 
-    def priority(each: Waiting) -> ReviewPriority:
+    def priority(each: ReviewCandidate) -> ReviewPriority:
         is_contradicted = len(verdicts[each.iteration_id]) > 1
         return review_priority_of(
             each.score, each.threshold, disagreement=each.disagreement, is_contradicted=is_contradicted
@@ -89,7 +89,7 @@ def _ordered(latest: Sequence[Waiting], rated: Collection[str]) -> list[tuple[Wa
 
 
 def _item(connection: Connection, evaluation_id: str) -> QueueItem:
-    place = existing(stored.place_of(connection, evaluation_id), "evaluation", evaluation_id)
+    place = existing(stored.rated_answer(connection, evaluation_id), "evaluation", evaluation_id)
     record = queries.record_of(connection, place["job_id"])
     for iteration in queries.iterations_of(connection, record, place["number"]):
         for evaluation in (iteration.evaluation, *iteration.further_evaluations):
@@ -103,5 +103,5 @@ def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Lite
     if opinion == "unsure":
         return "unsure"
     with services.database.read() as connection:
-        place = existing(stored.place_of(connection, evaluation_id), "evaluation", evaluation_id)
+        place = existing(stored.rated_answer(connection, evaluation_id), "evaluation", evaluation_id)
     return "agree" if (opinion == "passes") == place["passed"] else "disagree"

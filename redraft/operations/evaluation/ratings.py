@@ -57,7 +57,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     candidate or criterion, or no verdict to rate.
     """
     with services.database.write() as connection:
-        found = ratings.hold_evaluations(connection, job_id, number)
+        found = ratings.lock_evaluations(connection, job_id, number)
         # Only without evaluations, since the check reads the history of the job
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)

@@ -92,7 +92,7 @@ def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], curso
     with services.database.read() as connection:
         page = job_lists.by_ids(connection, shown, newest_first=criteria.newest_first)
         scores = job_lists.scores(connection, [row.id for row in page])
-        found = job_lists.places(connection, criteria, more=1)
+        found = job_lists.positions(connection, criteria, extra=1)
     more = 0 if cursor else len({job_id for _, job_id in found[: criteria.limit]} - set(shown))
     following = write_cursor(page[-1].created_at, page[-1].id) if page and len(found) > criteria.limit else None
     return JobLines(_lines(page, scores), following, more)
@@ -133,7 +133,7 @@ def _task(beginning: str) -> str:
 def freeze(services: Services, criteria: JobFilter) -> JobFilter:
     """The same filter without jobs that are created later, since the user has not seen those."""
     with services.database.read() as connection:
-        newest = job_lists.places(connection, replace(criteria, newest_first=True, after=None, limit=1))
+        newest = job_lists.positions(connection, replace(criteria, newest_first=True, after=None, limit=1))
     return replace(criteria, created_before=newest[0][0] + timedelta(milliseconds=1)) if newest else criteria
 
 
@@ -158,7 +158,7 @@ def act_on_matching(
     if wanted is None:
         return ActionResult(0, 0, None)
     with services.database.read() as connection:
-        found = job_lists.places(connection, wanted)
+        found = job_lists.positions(connection, wanted)
     done, seen = _act_on(services, action, [job_id for _, job_id in found])
     is_over = seen == len(found) < batch
     return ActionResult(done, seen - done, None if is_over or not seen else write_cursor(*found[seen - 1]))

@@ -190,7 +190,7 @@ def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
 def _rested_ms(connection: Connection, job: JobRecord) -> int:
     rested, ended = timedelta(), None
     # Events and not rows: a job keeps only its last end
-    for kind, at in events.moments(connection, job.id, ("done", "job.continued")):
+    for kind, at in events.times(connection, job.id, ("done", "job.continued")):
         if kind == "done":
             ended = at
         elif ended is not None:

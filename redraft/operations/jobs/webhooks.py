@@ -72,5 +72,5 @@ def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDel
     Raises NotFound if there is no such delivery of this job or run.
     """
     with services.database.write() as connection:
-        found = webhooks.send_again(connection, owner_id, delivery_id)
+        found = webhooks.redeliver(connection, owner_id, delivery_id)
     return delivery_resource(existing(found, "webhook delivery", delivery_id))

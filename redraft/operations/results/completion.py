@@ -14,7 +14,7 @@ from redraft.operations.request_views import readable_request
 from redraft.operations.results.job_results import best_candidate
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
-from redraft.storage.engine.columns import moment
+from redraft.storage.engine.columns import database_time
 from redraft.storage.engine.work import notify_after_commit
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.history import IterationRecord
@@ -91,7 +91,7 @@ def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_go
     `job` is the row before that. `is_holder_gone` says that the worker is lost although its lease has not expired.
     """
     expires_at = job.lease_expires_at
-    is_held = not is_holder_gone and expires_at is not None and expires_at > moment(connection, ago_s=0)
+    is_held = not is_holder_gone and expires_at is not None and expires_at > database_time(connection, ago_s=0)
     # The holder of a lease that has not expired closes the calls of its own token
     lost = calls.close_lost(connection, job.id, job.lease_token if is_held else job.lease_token + 1)
     transitions.add_usage(connection, job.id, lost)

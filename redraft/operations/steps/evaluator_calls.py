@@ -159,11 +159,11 @@ def keep_version(step: StepContext, connection: Connection) -> None:
     known, key = _kept.setdefault(step.services.database, set()), (profile.name, profile.version)
     if key in known:
         return
-    if profile_versions.is_kept(connection, *key):
+    if profile_versions.is_stored(connection, *key):
         known.add(key)
     else:
         # Known when it is found: this unit of work may come to nothing
-        profile_versions.keep(connection, *key, profile.texts)
+        profile_versions.store(connection, *key, profile.texts)
 
 
 def collect(

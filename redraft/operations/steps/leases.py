@@ -149,7 +149,7 @@ class LeaseHolder:
         """The heartbeat: extend our leases, forget those that were lost, and record that this worker is alive."""
         self._extend(database)
         with database.write() as connection:
-            workers.beat(connection, {"id": self.owner, **self._facts})
+            workers.record_heartbeat(connection, {"id": self.owner, **self._facts})
 
     def leave(self, database: Database) -> list[StepMessage]:
         """Release all leases and close open calls as lost; returns the messages of the released steps."""
@@ -163,7 +163,7 @@ class LeaseHolder:
         released = transitions.release_leases(connection, self.owner)
         for job_id, usage in calls.close_stopped(connection, in_flight).items():
             transitions.add_usage(connection, job_id, usage)
-        workers.leave(connection, self.owner)
+        workers.remove(connection, self.owner)
         return released
 
     def _extend(self, database: Database) -> None:

@@ -99,7 +99,7 @@ def _clear_up(services: Services, connection: Connection) -> None:
     abandoned = calls.close_abandoned(connection, after_s=after_s, ended_s=settings.lease_s, limit=_BATCH)
     for job_id, usage in abandoned.items():
         transitions.add_usage(connection, job_id, usage)
-    workers.forget_silent(connection, for_s=_FORGET_WORKERS_S)
+    workers.remove_silent(connection, for_s=_FORGET_WORKERS_S)
 
 
 def _end_all(

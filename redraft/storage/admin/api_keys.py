@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 
 from redraft.storage.engine.admin_tables import api_keys, sign_ins
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.query_parts import count, fetch_all, fetch_one, insert_unless_there
+from redraft.storage.engine.query_parts import count, fetch_all, fetch_one, insert_if_absent
 
 _SHOWN = (
     *(api_keys.c[name] for name in ("id", "name", "hint", "scopes")),
@@ -20,7 +20,7 @@ _IS_VALID = (api_keys.c.revoked_at.is_(None), or_(api_keys.c.expires_at.is_(None
 def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float | None = None) -> dict[str, Any] | None:
     """Insert a key; None if a key has its id."""
     expires_at = None if lifetime_s is None else DbNow(lifetime_s)
-    if not insert_unless_there(connection, api_keys, {**values, "expires_at": expires_at}, ("id",)):
+    if not insert_if_absent(connection, api_keys, {**values, "expires_at": expires_at}, ("id",)):
         return None
     return fetch_one(connection, select(*_SHOWN).where(api_keys.c.id == values["id"]))
 
@@ -29,20 +29,20 @@ def count_valid(connection: Connection, name: str) -> int:
     return count(connection, api_keys.c.name == name, *_IS_VALID)
 
 
-def find_valid(connection: Connection, token_hash: str, *, unnoted_for_s: float) -> dict[str, Any] | None:
-    """The key with this hash, unless it is revoked or expired; `is_unnoted`: its last use was noted longer ago."""
+def find_valid(connection: Connection, token_hash: str, *, unrecorded_for_s: float) -> dict[str, Any] | None:
+    """The key with this hash, unless it is revoked or expired; `is_unrecorded`: its last use was noted longer ago."""
     names = (api_keys.c.id, api_keys.c.token_hash, api_keys.c.scopes)
-    query = select(*names, _is_unnoted(unnoted_for_s).label("is_unnoted"))
+    query = select(*names, _is_unrecorded(unrecorded_for_s).label("is_unrecorded"))
     return fetch_one(connection, query.where(api_keys.c.token_hash == token_hash, *_IS_VALID))
 
 
-def _is_unnoted(for_s: float) -> ColumnElement[bool]:
+def _is_unrecorded(for_s: float) -> ColumnElement[bool]:
     return or_(api_keys.c.last_used_at.is_(None), api_keys.c.last_used_at < DbNow(-for_s))
 
 
-def note_use(connection: Connection, key_id: str, *, unnoted_for_s: float) -> None:
+def record_use(connection: Connection, key_id: str, *, unrecorded_for_s: float) -> None:
     """Note the use of a key; the condition makes one of several requests at the same time do it."""
-    statement = update(api_keys).where(api_keys.c.id == key_id, _is_unnoted(unnoted_for_s))
+    statement = update(api_keys).where(api_keys.c.id == key_id, _is_unrecorded(unrecorded_for_s))
     connection.execute(statement.values(last_used_at=DbNow()))
 
 

@@ -62,8 +62,8 @@ def dump_postgresql(database: Database, target: Path, on_progress: Progress) -> 
     """
     program = shutil.which("pg_dump")
     if program is None:
-        words = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
-        raise Unavailable(words, code="pg_dump_missing")
+        message = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
+        raise Unavailable(message, code="pg_dump_missing")
     with _address(database.url) as address:
         files = [f"--file={target}", f"--dbname={address}"]
         arguments = [program, "--format=custom", "--no-password", f"--lock-wait-timeout={_LOCK_WAIT_MS}", *files]
@@ -85,7 +85,7 @@ def _run(arguments: list[str], watch: Callable[[], None]) -> None:
     ) as process:
         while True:
             try:
-                complaint = process.communicate(timeout=_PROGRESS_EVERY_S)[1]
+                error_output = process.communicate(timeout=_PROGRESS_EVERY_S)[1]
                 break
             except subprocess.TimeoutExpired:
                 watch()
@@ -93,8 +93,8 @@ def _run(arguments: list[str], watch: Callable[[], None]) -> None:
                 process.kill()
                 raise
     if process.returncode:
-        words = " ".join(complaint.split())[:600]
-        raise Unavailable(f"{Path(arguments[0]).name} failed: {words}", code="backup_failed")
+        message = " ".join(error_output.split())[:600]
+        raise Unavailable(f"{Path(arguments[0]).name} failed: {message}", code="backup_failed")
 
 
 def _without_password(url: URL) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Float, Subquery, Table, and_, case, cast, func, literal, or_, select, text
 
 from redraft.storage.admin.usage import is_unpriced
-from redraft.storage.engine.columns import DbNow, moment
+from redraft.storage.engine.columns import DbNow, database_time
 from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
 from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_live
@@ -43,7 +43,7 @@ def live_steps(connection: Connection) -> Rows:
             func.count().filter(is_lost).label("lost"),
             func.count().filter(jobs.c.lost_leases + case((is_lost, 1), else_=0) > SHARED_LOSSES_MAX).label("suspects"),
             func.min(case((is_due, jobs.c.available_at))).label("due_since"),
-            func.min(unnotified_since).label("unheard_since"),
+            func.min(unnotified_since).label("unnotified_since"),
             DbNow().label("now"),
         )
         # True for all jobs: without a condition on the column of its index SQLite reads the whole table
@@ -77,7 +77,7 @@ def closed_calls(connection: Connection, *, within_s: float) -> Rows:
 def _lately(connection: Connection, table: Table, names: Sequence[str], within_s: float) -> Subquery:
     """Rows that ended lately. Only with an order and a limit SQLite uses the index on their end."""
     ended_at = table.c.finished_at
-    since = moment(connection, ago_s=within_s)
+    since = database_time(connection, ago_s=within_s)
     query = select(*(table.c[name] for name in names)).where(ended_at.is_not(None), ended_at >= since)
     return query.order_by(ended_at.desc()).limit(_ROWS_MAX).subquery()
 

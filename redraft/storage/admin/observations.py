@@ -7,7 +7,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Executable, select
 
-from redraft.storage.engine.query_parts import Place, fetch_all, insert_unless_there, is_between, is_beyond, matches
+from redraft.storage.engine.query_parts import (
+    ListPosition,
+    fetch_all,
+    insert_if_absent,
+    is_after_position,
+    is_between,
+    matches,
+)
 from redraft.storage.engine.tables import observations
 
 _ROWS_AT_ONCE = 100
@@ -42,22 +49,22 @@ class ObservationFilter:
 
 def add(connection: Connection, values: Mapping[str, Any]) -> None:
     """Store an observation, unless the answer has one: a continuation may return the same answer again."""
-    insert_unless_there(connection, observations, values, ("job_id", "iteration", "candidate"))
+    insert_if_absent(connection, observations, values, ("job_id", "iteration", "candidate"))
 
 
-def place_of(connection: Connection, observation_id: str) -> Place | None:
+def position_of(connection: Connection, observation_id: str) -> ListPosition | None:
     query = select(observations.c.created_at, observations.c.id).where(observations.c.id == observation_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row.created_at, row.id)
 
 
 def list_page(
-    connection: Connection, criteria: ObservationFilter, *, after: Place | None, limit: int
+    connection: Connection, criteria: ObservationFilter, *, after: ListPosition | None, limit: int
 ) -> list[ObservationRecord]:
     """The next observations, oldest first."""
     query = select(observations).where(*_conditions(criteria))
     if after is not None:
-        query = query.where(is_beyond(observations, after, newest_first=False))
+        query = query.where(is_after_position(observations, after, newest_first=False))
     query = query.order_by(observations.c.created_at, observations.c.id).limit(limit)
     return [ObservationRecord(**row) for row in fetch_all(connection, query)]
 

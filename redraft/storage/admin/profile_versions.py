@@ -6,16 +6,16 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from redraft.storage.engine.admin_tables import profile_versions as versions
-from redraft.storage.engine.query_parts import exists, fetch_all, insert_unless_there
+from redraft.storage.engine.query_parts import exists, fetch_all, insert_if_absent
 
 
-def is_kept(connection: Connection, name: str, version: str) -> bool:
+def is_stored(connection: Connection, name: str, version: str) -> bool:
     return exists(connection, versions.c.name == name, versions.c.version == version)
 
 
-def keep(connection: Connection, name: str, version: str, texts: Mapping[str, str]) -> None:
+def store(connection: Connection, name: str, version: str, texts: Mapping[str, str]) -> None:
     values = {"name": name, "version": version, "texts": dict(texts)}
-    insert_unless_there(connection, versions, values, ("name", "version"))
+    insert_if_absent(connection, versions, values, ("name", "version"))
 
 
 def list_of(connection: Connection, name: str, *, limit: int) -> list[dict[str, Any]]:

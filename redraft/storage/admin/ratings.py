@@ -66,13 +66,13 @@ class RatingFilter:
     created_before: datetime | None = None
 
 
-def hold_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
+def lock_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
     """The candidates of an iteration with all their evaluations, the job's own first.
 
     The jobs are locked until the unit of work ends, so that none of this is deleted meanwhile. A job that rescores the
     answers of another job has only its own evaluations.
     """
-    answering = jobs.alias("writer")
+    answering = jobs.alias("answering")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)
     rateable = and_(
         evaluations.c.iteration_id == iterations.c.id, or_(~is_rescoring, evaluations.c.job_id == jobs.c.id)
@@ -168,7 +168,7 @@ def _latest_ratings(criteria: RatingFilter) -> Subquery:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class ReviewCandidate:
     """One evaluation, with the values that decide its position in the queue."""
 
     evaluation_id: str
@@ -183,7 +183,7 @@ class Waiting:
     threshold: float
 
 
-def latest_evaluations(connection: Connection) -> list[Waiting]:
+def latest_evaluations(connection: Connection) -> list[ReviewCandidate]:
     """The newest `LOOKBACK` evaluations, without errors."""
     # Ids grow with time, so the primary key gives the order
     newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK).subquery()
@@ -206,10 +206,10 @@ def latest_evaluations(connection: Connection) -> list[Waiting]:
         .where(evaluations.c.status == "ok", evaluations.c.evaluator_model.is_not(None))
         .order_by(evaluations.c.id.desc())
     )
-    return [Waiting(**row) for row in fetch_all(connection, query)]
+    return [ReviewCandidate(**row) for row in fetch_all(connection, query)]
 
 
-def rated_of(connection: Connection, evaluation_ids: Sequence[str], rater: str) -> set[str]:
+def rated_ids(connection: Connection, evaluation_ids: Sequence[str], rater: str) -> set[str]:
     """Those of these evaluations that this person has rated as a whole."""
     query = select(ratings.c.evaluation_id).where(
         ratings.c.evaluation_id.in_(evaluation_ids), ratings.c.rater == rater, ratings.c.criterion_id.is_(None)
@@ -224,15 +224,15 @@ def tasks_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
     return dict(connection.execute(query).all())
 
 
-def place_of(connection: Connection, evaluation_id: str) -> Mapping[str, Any] | None:
+def rated_answer(connection: Connection, evaluation_id: str) -> Mapping[str, Any] | None:
     """The job, the iteration and the verdict of an evaluation."""
-    return fetch_one(connection, _select_place(evaluation_id))
+    return fetch_one(connection, _select_rated_answer(evaluation_id))
 
 
-def last_word(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
+def latest_rating(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
     """The same with the latest rating of this person; None if there is none."""
     query = (
-        _select_place(evaluation_id)
+        _select_rated_answer(evaluation_id)
         .add_columns(ratings.c.verdict, ratings.c.score.label("own_score"))
         .join(ratings, ratings.c.evaluation_id == evaluations.c.id)
         .where(ratings.c.rater == rater, ratings.c.criterion_id.is_(None))
@@ -242,7 +242,7 @@ def last_word(connection: Connection, evaluation_id: str, rater: str) -> Mapping
     return fetch_one(connection, query)
 
 
-def _select_place(evaluation_id: str) -> Select[Any]:
+def _select_rated_answer(evaluation_id: str) -> Select[Any]:
     columns = (evaluations.c[name] for name in ("id", "job_id", "score", "passed", "status"))
     query = select(*columns, iterations.c.number).select_from(evaluations)
     return query.join(iterations, iterations.c.id == evaluations.c.iteration_id).where(

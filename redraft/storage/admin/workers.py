@@ -10,16 +10,16 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import fetch_all, insert_into
 
 
-def beat(connection: Connection, values: Mapping[str, Any]) -> None:
+def record_heartbeat(connection: Connection, values: Mapping[str, Any]) -> None:
     statement = insert_into(workers, connection.dialect.name).values(**values)
     connection.execute(statement.on_conflict_do_update(index_elements=[workers.c.id], set_={"seen_at": DbNow()}))
 
 
-def leave(connection: Connection, worker_id: str) -> None:
+def remove(connection: Connection, worker_id: str) -> None:
     connection.execute(delete(workers).where(workers.c.id == worker_id))
 
 
-def forget_silent(connection: Connection, *, for_s: float) -> None:
+def remove_silent(connection: Connection, *, for_s: float) -> None:
     connection.execute(delete(workers).where(workers.c.seen_at < DbNow(-for_s)))
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, select, text, up
 
 from redraft.storage.engine.bulk_tables import dataset_items, datasets
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.query_parts import Place, fetch_all, fetch_one, list_newest
+from redraft.storage.engine.query_parts import ListPosition, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 
 _METADATA_NAMES = {
@@ -58,7 +58,7 @@ def remove(connection: Connection, dataset_id: str) -> None:
     connection.execute(delete(datasets).where(datasets.c.id == dataset_id))
 
 
-def hold(connection: Connection, dataset_id: str, *, is_shared: bool = False) -> bool:
+def lock(connection: Connection, dataset_id: str, *, is_shared: bool = False) -> bool:
     """Lock a dataset until the unit of work ends; `is_shared`: others may lock it too. False if there is none."""
     query = select(datasets.c.id).where(datasets.c.id == dataset_id)
     return connection.scalar(query.with_for_update(read=is_shared, key_share=is_shared)) is not None
@@ -94,7 +94,7 @@ def _one(connection: Connection, condition: ColumnElement[bool]) -> DatasetRecor
     return None if row is None else DatasetRecord(**row)
 
 
-def list_page(connection: Connection, *, after: Place | None, limit: int) -> list[DatasetRecord]:
+def list_page(connection: Connection, *, after: ListPosition | None, limit: int) -> list[DatasetRecord]:
     """One page of the imported datasets, newest first, and one more."""
     query = list_newest(datasets, after, limit, datasets.c.version.is_not(None))
     return [DatasetRecord(**row) for row in fetch_all(connection, query)]

@@ -33,7 +33,7 @@ def _is_in(run_id: str, *statuses: str) -> ColumnElement[bool]:
     return and_(run_items.c.run_id == run_id, run_items.c.status.in_(statuses))
 
 
-def _are(run_id: str, numbers: Iterable[int]) -> ColumnElement[bool]:
+def _is_one_of(run_id: str, numbers: Iterable[int]) -> ColumnElement[bool]:
     return and_(run_items.c.run_id == run_id, run_items.c.number.in_(numbers))
 
 
@@ -67,7 +67,9 @@ def list_exhausted(connection: Connection, run_id: str, limit: int | None = None
     return [(number, request["limits"]) for number, request in connection.execute(query)]
 
 
-def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: bool = False) -> list[dict[str, Any]]:
+def take_queued(
+    connection: Connection, run: RunRecord, limit: int, *, are_postponed: bool = False
+) -> list[dict[str, Any]]:
     """The next items to start, each with its row: those that were put off, or the others."""
     columns = (
         run_items.c.number,
@@ -78,7 +80,7 @@ def take_queued(connection: Connection, run: RunRecord, limit: int, *, put_off: 
         select(*columns)
         .join_from(run_items, dataset_items, is_row_of(run))
         .where(_is_in(run.id, "queued"))
-        .where(run_items.c.errors.is_not(None) if put_off else run_items.c.errors.is_(None))
+        .where(run_items.c.errors.is_not(None) if are_postponed else run_items.c.errors.is_(None))
         .order_by(run_items.c.number)
         .limit(limit)
     )
@@ -89,14 +91,14 @@ def is_row_of(run: RunRecord) -> ColumnElement[bool]:
     return and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
 
 
-def move_item(connection: Connection, run_id: str, number: int, **values: Any) -> None:
-    connection.execute(update(run_items).where(_are(run_id, [number])).values(**values))
+def update_item(connection: Connection, run_id: str, number: int, **values: Any) -> None:
+    connection.execute(update(run_items).where(_is_one_of(run_id, [number])).values(**values))
 
 
 def end_item(connection: Connection, job_id: str, status: str) -> None:
     """Store the status of an ended job for its item. A continuation takes no success away."""
-    its_own = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
-    connection.execute(update(run_items).where(its_own).values(status=status))
+    is_item = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
+    connection.execute(update(run_items).where(is_item).values(status=status))
 
 
 def end_queued(connection: Connection, run_id: str) -> None:
@@ -104,15 +106,15 @@ def end_queued(connection: Connection, run_id: str) -> None:
     connection.execute(update(run_items).where(_is_in(run_id, "queued")).values(status="canceled"))
 
 
-def reopen_items(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
+def requeue_statuses(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
     """Queue the items of these statuses again, each with its job if it has one; returns their number."""
     statement = update(run_items).where(_is_in(run_id, *statuses)).values(status="queued", errors=None)
     return connection.execute(statement).rowcount
 
 
-def reopen(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
+def requeue(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
     """Queue these items again."""
-    connection.execute(update(run_items).where(_are(run_id, numbers)).values(status="queued"))
+    connection.execute(update(run_items).where(_is_one_of(run_id, numbers)).values(status="queued"))
 
 
 def has_queued(connection: Connection, run_id: str) -> bool:
@@ -120,7 +122,7 @@ def has_queued(connection: Connection, run_id: str) -> bool:
 
 
 def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) -> set[int]:
-    query = select(run_items.c.number).where(_are(run_id, numbers), run_items.c.status == "queued")
+    query = select(run_items.c.number).where(_is_one_of(run_id, numbers), run_items.c.status == "queued")
     return set(connection.scalars(query))
 
 
@@ -128,7 +130,7 @@ def count_running(connection: Connection, run_id: str) -> int:
     return query_parts.count(connection, _is_in(run_id, "running"))
 
 
-def count_running_beside(connection: Connection, run_id: str) -> int:
+def count_running_in_other_runs(connection: Connection, run_id: str) -> int:
     is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id)
     return query_parts.count(connection, is_other, is_active(), run_items.c.status == "running")
 
@@ -138,7 +140,7 @@ def running_jobs(connection: Connection, run_id: str) -> list[str]:
     return [job_id for job_id in connection.scalars(query) if job_id]
 
 
-def put_off(
+def postpone(
     connection: Connection, run_id: str, errors: list[dict[str, Any]], numbers: Sequence[int] | None = None
 ) -> int:
     """Store why queued items (without numbers: all) could not be started; returns how many were not put off before."""
@@ -148,12 +150,12 @@ def put_off(
     return connection.execute(update(run_items).where(chosen).values(errors=errors)).rowcount
 
 
-def give_up(connection: Connection, run_id: str, since: datetime) -> int:
+def cancel_postponed(connection: Connection, run_id: str, since: datetime) -> int:
     """Cancel the queued items that were put off before that time; returns their number. A resumed run retries them."""
-    query = select(run_items.c.number, run_items.c.errors).where(_is_put_off(run_id, "queued"))
+    query = select(run_items.c.number, run_items.c.errors).where(_is_postponed(run_id, "queued"))
     late = [number for number, errors in connection.execute(query) if _since(errors) <= since]
     if late:
-        connection.execute(update(run_items).where(_are(run_id, late)).values(status="canceled"))
+        connection.execute(update(run_items).where(_is_one_of(run_id, late)).values(status="canceled"))
     return len(late)
 
 
@@ -161,18 +163,18 @@ def _since(errors: list[dict[str, Any]]) -> datetime:
     return datetime.fromisoformat(errors[0]["since"])
 
 
-def has_given_up(connection: Connection, run_id: str) -> bool:
-    return exists(connection, _is_put_off(run_id, "canceled"))
+def has_canceled_postponed(connection: Connection, run_id: str) -> bool:
+    return exists(connection, _is_postponed(run_id, "canceled"))
 
 
-def first_stall(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
+def first_postponement(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
     """The first reason why items are put off or were given up, and the number of such items."""
-    is_stalled = _is_put_off(run_id, "queued", "canceled")
-    errors = connection.scalar(select(run_items.c.errors).where(is_stalled).order_by(run_items.c.number).limit(1))
-    return None if errors is None else (errors[0], query_parts.count(connection, is_stalled))
+    is_postponed = _is_postponed(run_id, "queued", "canceled")
+    errors = connection.scalar(select(run_items.c.errors).where(is_postponed).order_by(run_items.c.number).limit(1))
+    return None if errors is None else (errors[0], query_parts.count(connection, is_postponed))
 
 
-def _is_put_off(run_id: str, *statuses: str) -> ColumnElement[bool]:
+def _is_postponed(run_id: str, *statuses: str) -> ColumnElement[bool]:
     return and_(_is_in(run_id, *statuses), run_items.c.errors.is_not(None))
 
 
@@ -216,7 +218,7 @@ def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int])
         )
         .join_from(run_items, iterations, iterations.c.job_id == run_items.c.job_id)
         .outerjoin(evaluations, evaluations.c.iteration_id == iterations.c.id)
-        .where(_are(run_id, numbers))
+        .where(_is_one_of(run_id, numbers))
         .group_by(run_items.c.number, iterations.c.number)
         .order_by(run_items.c.number, iterations.c.number)
     )
@@ -233,7 +235,7 @@ def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -
         .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
         .join(iterations, is_best)
         .join(evaluations, in_loop)
-        .where(_are(run_id, numbers), evaluations.c.score.is_not(None))
+        .where(_is_one_of(run_id, numbers), evaluations.c.score.is_not(None))
         .order_by(run_items.c.number, iterations.c.candidate)
     )
     return fetch_all(connection, query)
@@ -249,7 +251,7 @@ def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> l
             func.count().filter(calls.c.cost_nano_usd.is_(None)).label("unpriced"),
         )
         .join_from(run_items, calls, calls.c.job_id == run_items.c.job_id)
-        .where(_are(run_id, numbers))
+        .where(_is_one_of(run_id, numbers))
         .group_by(run_items.c.number, calls.c.iteration)
         .order_by(run_items.c.number, calls.c.iteration)
     )

@@ -12,7 +12,7 @@ from redraft.domain.bulk.run_statistics import UNKNOWN_ERROR
 from redraft.storage.bulk.run_items import select_items
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items
-from redraft.storage.engine.columns import moment, text_in
+from redraft.storage.engine.columns import database_time, text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
@@ -61,7 +61,7 @@ def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: 
     """The times when the latest jobs of a run ended, the latest first."""
     # The expression keeps the database from the run's index, by which it would read and sort all jobs of the run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
-    since = moment(connection, ago_s=within_s)
+    since = database_time(connection, ago_s=within_s)
     query = (
         select(jobs.c.finished_at)
         .where(jobs.c.finished_at.is_not(None), jobs.c.finished_at >= since, is_of_run)

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, case, delete,
 
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
-from redraft.storage.engine.columns import DbNow, moment
+from redraft.storage.engine.columns import DbNow, database_time
 from redraft.storage.engine.tables import calls, jobs
 
 
@@ -54,7 +54,7 @@ def add(connection: Connection, values: Mapping[str, Any]) -> bool:
 
     Returns False, and stores nothing, if a run has its idempotency key.
     """
-    if not query_parts.insert_unless_there(connection, runs, values, ("idempotency_scope", "idempotency_key")):
+    if not query_parts.insert_if_absent(connection, runs, values, ("idempotency_scope", "idempotency_key")):
         return False
     repeat: int = values["repeat"]
     for number in range(1, repeat + 1):
@@ -79,7 +79,7 @@ def get(connection: Connection, run_id: str) -> RunRecord | None:
     return _one(connection, select(runs).where(runs.c.id == run_id))
 
 
-def hold(connection: Connection, run_id: str) -> RunRecord | None:
+def lock(connection: Connection, run_id: str) -> RunRecord | None:
     """A run that is locked until the unit of work ends."""
     return _one(connection, select(runs).where(runs.c.id == run_id).with_for_update())
 
@@ -105,7 +105,7 @@ def is_active() -> ColumnElement[bool]:
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     """The newest earlier run of the same rows that was neither canceled nor stopped by its budget."""
     its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()
-    is_earlier = query_parts.is_beyond(runs, (run.created_at, run.id), newest_first=True)
+    is_earlier = query_parts.is_after_position(runs, (run.created_at, run.id), newest_first=True)
     query = (
         select(runs.c.id)
         .join(datasets, datasets.c.id == runs.c.dataset_id)
@@ -116,7 +116,7 @@ def latest_finished(connection: Connection, run: RunRecord) -> str | None:
     return connection.scalar(query)
 
 
-def list_page(connection: Connection, *, after: query_parts.Place | None, limit: int) -> list[RunRecord]:
+def list_page(connection: Connection, *, after: query_parts.ListPosition | None, limit: int) -> list[RunRecord]:
     return [RunRecord(**row) for row in query_parts.fetch_all(connection, query_parts.list_newest(runs, after, limit))]
 
 
@@ -148,9 +148,9 @@ def change(connection: Connection, run_id: str, **values: Any) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(version=runs.c.version + 1, **values))
 
 
-def go_on(connection: Connection, run: RunRecord) -> None:
+def resume(connection: Connection, run: RunRecord) -> None:
     """Let an ended run be running again; the time since its end is idle."""
-    at = moment(connection, ago_s=0)
+    at = database_time(connection, ago_s=0)
     since = at - (run.finished_at or at)
     idle_ms = (run.idle_ms or 0) + round(since.total_seconds() * 1000)
     is_open = {"status": "running", "stop_reason": None, "finished_at": None}

@@ -42,7 +42,7 @@ class DbNow(sa.FunctionElement[datetime]):
         return next((float(clause.value or 0) for clause in self.clauses if isinstance(clause, sa.BindParameter)), 0.0)
 
 
-def moment(connection: sa.Connection, *, ago_s: float) -> datetime:
+def database_time(connection: sa.Connection, *, ago_s: float) -> datetime:
     """The time so long ago by the database's clock, as a value: for clock_timestamp() PostgreSQL would use no index."""
     return connection.execute(sa.select(DbNow(-ago_s))).scalar_one()
 

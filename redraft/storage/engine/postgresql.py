@@ -14,14 +14,14 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 log = structlog.get_logger()
 
-_RESTED_S = 5.0
+_PING_AFTER_S = 5.0
 # No `options`: PgBouncer refuses connections with them
 _CONNECT_ARGS = {"connect_timeout": 3, "application_name": "redraft"}
 _TIMEOUTS_MS = {"statement_timeout": 30_000, "idle_in_transaction_session_timeout": 30_000, "lock_timeout": 10_000}
 # SQLSTATE classes of errors in the statement or its data, which every connection would repeat
-_OF_STATEMENT = frozenset({"21", "22", "23", "42", "44", "P0"})
+_STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
 # SQLSTATE classes of transient errors, after which the connection can be used
-_OF_MOMENT = frozenset({"40", "53", "55"})
+_TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
 # A prepared statement exists already, or does not exist: the connection got the session of another client
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
@@ -43,11 +43,11 @@ def make_engine(url: URL, pool_size: int) -> Engine:
         pool_use_lifo=True,
         connect_args=_CONNECT_ARGS,
     )
-    preparing = _Preparing()
-    event.listen(engine, "connect", preparing.on_connect)
+    preparation = _StatementPreparation()
+    event.listen(engine, "connect", preparation.on_connect)
     event.listen(engine, "begin", _begin)
-    event.listen(engine, "handle_error", preparing.on_error)
-    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "handle_error", preparation.on_error)
+    event.listen(engine, "checkin", _record_use)
     event.listen(engine, "checkout", _ping_if_idle)
     return engine
 
@@ -58,17 +58,17 @@ def make_plain_engine(url: URL) -> Engine:
     return create_engine(url, hide_parameters=True, poolclass=NullPool, connect_args=args)
 
 
-def is_of_statement(sqlstate: str | None) -> bool:
+def is_statement_error(sqlstate: str | None) -> bool:
     """Whether an error would come again on a new connection; all others, also unknown ones, count as transient."""
-    return sqlstate is not None and sqlstate[:2] in _OF_STATEMENT and sqlstate not in _FOREIGN_SESSION
+    return sqlstate is not None and sqlstate[:2] in _STATEMENT_CLASSES and sqlstate not in _FOREIGN_SESSION
 
 
 def _ends_connection(sqlstate: str) -> bool:
     """Whether a connection is closed after an error: its server stops or is read-only, or its session has changed."""
-    return not is_of_statement(sqlstate) and sqlstate[:2] not in _OF_MOMENT and sqlstate != _CANCELED
+    return not is_statement_error(sqlstate) and sqlstate[:2] not in _TRANSIENT_CLASSES and sqlstate != _CANCELED
 
 
-class _Preparing:
+class _StatementPreparation:
     """Whether the connections of one engine prepare statements on the server."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def _begin(connection: Connection) -> None:
 _BEGIN = ";".join(["BEGIN", *(f"SET LOCAL {name}={value}" for name, value in _TIMEOUTS_MS.items())])
 
 
-def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+def _record_use(_connection: Any, record: ConnectionPoolEntry) -> None:
     record.info["used_at"] = time.monotonic()
 
 
@@ -118,7 +118,7 @@ def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> 
     """Test a connection after a pause; in steady use a round trip for each transaction would cost too much."""
     import psycopg
 
-    if time.monotonic() - record.info.get("used_at", 0.0) < _RESTED_S:
+    if time.monotonic() - record.info.get("used_at", 0.0) < _PING_AFTER_S:
         return
     try:
         connection.execute("")

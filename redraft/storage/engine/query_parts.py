@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Executable, FromClause, Select
 from sqlalchemy.dialects import postgresql, sqlite
 
 # Where a row stands in a list: when it was created, and its id
-Place = tuple[datetime, str]
+ListPosition = tuple[datetime, str]
 
 # Enough to distinguish one row from several, and to name two of them
 _MATCHES_MAX = 3
@@ -38,7 +38,7 @@ def insert_into(table: Table, dialect_name: str) -> postgresql.Insert | sqlite.I
     return (postgresql if dialect_name == "postgresql" else sqlite).insert(table)
 
 
-def insert_unless_there(connection: Connection, table: Table, values: Mapping[str, Any], key: tuple[str, ...]) -> bool:
+def insert_if_absent(connection: Connection, table: Table, values: Mapping[str, Any], key: tuple[str, ...]) -> bool:
     """Insert a row; False, and nothing is stored, if there is one with this unique key."""
     statement = insert_into(table, connection.dialect.name).values(**values)
     statement = statement.on_conflict_do_nothing(index_elements=[table.c[name] for name in key])
@@ -57,17 +57,17 @@ def is_between(
     return [*([column > after] if after else []), *([column < before] if before else [])]
 
 
-def is_beyond(table: Table, place: Place, *, newest_first: bool) -> ColumnElement[bool]:
+def is_after_position(table: Table, place: ListPosition, *, newest_first: bool) -> ColumnElement[bool]:
     """Whether a row comes after this place of a list. Whole rows are compared, so that an index finds the place."""
     here = tuple_(table.c.created_at, table.c.id)
     there = tuple_(literal(place[0], table.c.created_at.type), literal(place[1], table.c.id.type))
     return here < there if newest_first else here > there
 
 
-def list_newest(table: Table, after: Place | None, limit: int, *conditions: ColumnElement[bool]) -> Select[Any]:
+def list_newest(table: Table, after: ListPosition | None, limit: int, *conditions: ColumnElement[bool]) -> Select[Any]:
     """One page of a list, newest first, and one more row, which shows whether there is a next page."""
     query = select(table).where(*conditions).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
-    return query.where(is_beyond(table, after, newest_first=True)) if after else query
+    return query.where(is_after_position(table, after, newest_first=True)) if after else query
 
 
 def latest_id(connection: Connection, table: Table) -> str | None:

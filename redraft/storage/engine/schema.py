@@ -26,7 +26,7 @@ _LOCK_NOT_AVAILABLE = "55P03"
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class UpgradeTimeouts:
     """How long an upgrade on PostgreSQL waits for another one, and for the lock of a table: briefly, several times."""
 
     other_upgrade_s: float = 60.0
@@ -36,7 +36,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SchemaState:
     """The revision of a database beside that of this program."""
 
     current: str | None
@@ -64,16 +64,16 @@ def make_config() -> Config:
 
 
 def upgrade(
-    database: Database, revision: str = "head", *, config: Config | None = None, patience: Patience | None = None
+    database: Database, revision: str = "head", *, config: Config | None = None, timeouts: UpgradeTimeouts | None = None
 ) -> None:
     """Upgrade the schema to `revision`; a schema that is newer than this program is not changed.
 
     If two upgrades run concurrently, the second one waits, and then has nothing to do. Raises Unavailable if the
     database is away, another upgrade does not end, or a transaction locks a table and does not end.
     """
-    config, patience = config or make_config(), patience or Patience()
+    config, timeouts = config or make_config(), timeouts or UpgradeTimeouts()
     with translated():
-        if standing(database, config).is_newer:
+        if schema_state(database, config).is_newer:
             return
         if database.is_sqlite:
             with database.engine.connect() as connection:
@@ -82,8 +82,8 @@ def upgrade(
                 connection.commit()
         else:
             with _own_connection(database) as lock:
-                _lock_upgrades(lock, patience)
-                _migrate_postgresql(database, config, revision, patience)
+                _lock_upgrades(lock, timeouts)
+                _migrate_postgresql(database, config, revision, timeouts)
 
 
 def _own_connection(database: Database) -> Connection:
@@ -91,12 +91,12 @@ def _own_connection(database: Database) -> Connection:
     return postgresql.make_plain_engine(database.url).connect()
 
 
-def _lock_upgrades(connection: Connection, patience: Patience) -> None:
+def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     """Take the lock of upgrades until the transaction ends: behind a pooler a lock of the session would outlive us.
 
     Building an index waits for transactions with an older snapshot, so this one keeps none between its statements.
     """
-    give_up_at = time.monotonic() + patience.other_upgrade_s
+    give_up_at = time.monotonic() + timeouts.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
         # No parameters: psycopg would use the extended protocol, and that keeps the snapshot of the statement
@@ -104,17 +104,17 @@ def _lock_upgrades(connection: Connection, patience: Patience) -> None:
             return
         connection.rollback()
         if time.monotonic() > give_up_at:
-            words = "Another `redraft db upgrade` is running; let it end, then run this one again."
-            raise Unavailable(words, code="upgrade_running")
+            message = "Another `redraft db upgrade` is running; let it end, then run this one again."
+            raise Unavailable(message, code="upgrade_running")
         time.sleep(0.1)
 
 
-def _migrate_postgresql(database: Database, config: Config, revision: str, patience: Patience) -> None:
+def _migrate_postgresql(database: Database, config: Config, revision: str, timeouts: UpgradeTimeouts) -> None:
     """Migrate, with some tries for locked tables: each migration is committed, so a try continues the last one."""
-    for left in reversed(range(patience.tries)):
+    for left in reversed(range(timeouts.tries)):
         try:
             with _own_connection(database) as connection:
-                _set_timeouts(connection, patience)
+                _set_timeouts(connection, timeouts)
                 _migrate(connection, config, revision)
                 connection.commit()
                 return
@@ -122,20 +122,20 @@ def _migrate_postgresql(database: Database, config: Config, revision: str, patie
             if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
                 raise
             if not left:
-                raise Unavailable(_who_holds(database), code="schema_locked") from error
-        time.sleep(patience.pause_s)
+                raise Unavailable(_lock_message(database), code="schema_locked") from error
+        time.sleep(timeouts.pause_s)
 
 
-def _set_timeouts(connection: Connection, patience: Patience) -> None:
+def _set_timeouts(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     # Building an index takes long, and blocks no other statement
-    settings = {"lock_timeout": f"{patience.table_s * 1000:.0f}", "statement_timeout": "0"}
+    settings = {"lock_timeout": f"{timeouts.table_s * 1000:.0f}", "statement_timeout": "0"}
     if postgresql.is_pooled(connection.connection.dbapi_connection):
         connection.rollback()
-        words = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
+        statements = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
 
         def begin(connection: Connection) -> None:
             if not postgresql.is_autocommit(connection):
-                connection.exec_driver_sql(words)
+                connection.exec_driver_sql(statements)
 
         event.listen(connection, "begin", begin)
         return
@@ -149,7 +149,7 @@ def _migrate(connection: Connection, config: Config, revision: str) -> None:
     command.upgrade(config, revision)
 
 
-def _who_holds(database: Database) -> str:
+def _lock_message(database: Database) -> str:
     oldest = text(
         "SELECT pid, application_name, extract(epoch FROM clock_timestamp() - xact_start) AS age_s"
         " FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL"
@@ -157,11 +157,11 @@ def _who_holds(database: Database) -> str:
     )
     with database.read() as connection:
         row = connection.execute(oldest).one_or_none()
-    words = "A table that the upgrade changes is locked by a transaction that does not end"
+    message = "A table that the upgrade changes is locked by a transaction that does not end"
     if row is None:
-        return f"{words}. Run `redraft db upgrade` again."
+        return f"{message}. Run `redraft db upgrade` again."
     return (
-        f"{words}; the oldest one is {row.age_s:.0f} s old (process {row.pid}, {row.application_name or 'unnamed'}). "
+        f"{message}; the oldest one is {row.age_s:.0f} s old (process {row.pid}, {row.application_name or 'unnamed'}). "
         f"Run `redraft db upgrade` again when it has ended; SELECT pg_terminate_backend({row.pid}) ends it."
     )
 
@@ -175,11 +175,11 @@ def head() -> str:
     return _own_revisions()[1]
 
 
-def standing(database: Database, config: Config | None = None) -> Standing:
+def schema_state(database: Database, config: Config | None = None) -> SchemaState:
     """The revision of the database, and whether this program can use it."""
     known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
-    return Standing(found, newest, is_newer=found is not None and found not in known)
+    return SchemaState(found, newest, is_newer=found is not None and found not in known)
 
 
 @cache  # health is asked for every few seconds

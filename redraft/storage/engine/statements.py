@@ -1,4 +1,4 @@
-"""Prepared statements for every step: compiled once, then given to the driver as text.
+"""Prepared statements for every step: compiled once, then parameters to the driver as text.
 
 SQLAlchemy takes as much time for each execution of a statement as driver and database together, and a step executes
 three to six of them. The statements are built with SQLAlchemy Core and its types.
@@ -48,18 +48,18 @@ class _Prepared:
 
     Attributes:
         order: the names of the parameters by position, if the driver binds by position.
-        given: the parameters that each execution sets.
+        parameters: the parameters that each execution sets.
         fixed: the values that the statement itself has.
     """
 
     text: str
     order: tuple[str, ...] | None
-    given: tuple[tuple[str, _Process | None], ...]
+    parameters: tuple[tuple[str, _Process | None], ...]
     fixed: Mapping[str, Any]
     columns: tuple[tuple[str, _Process | None], ...]
 
     def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
-        bound = {name: process(values[name]) if process else values[name] for name, process in self.given}
+        bound = {name: process(values[name]) if process else values[name] for name, process in self.parameters}
         bound = {**self.fixed, **bound}
         placed = bound if self.order is None else tuple(bound[name] for name in self.order)
         return connection.exec_driver_sql(self.text, placed)
@@ -75,11 +75,11 @@ def run(connection: sa.Connection, statement: Executable, values: Mapping[str, A
 
 def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Execute a statement that returns at most one row; returns it by the names of its columns."""
-    ready = _prepare(statement, _kind_of(connection))
-    row = ready.execute(connection, values).one_or_none()
+    prepared = _prepare(statement, _kind_of(connection))
+    row = prepared.execute(connection, values).one_or_none()
     if row is None:
         return None
-    found = zip(ready.columns, row, strict=True)
+    found = zip(prepared.columns, row, strict=True)
     return {name: process(value) if process else value for (name, process), value in found}
 
 
@@ -128,10 +128,10 @@ def run_all_or_none(
     """
     if _is_postgresql(connection):
         statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
-        given = dict(first.values)
+        parameters = dict(first.values)
         for other in others:
-            given |= other.values
-        found = run(connection, statement, given | _given_rows(rows)).one()
+            parameters |= other.values
+        found = run(connection, statement, parameters | _given_rows(rows)).one()
         return None if found[0] is None else list(found)
     done = run(connection, first.statement, first.values).scalar()
     if done is None:
@@ -227,18 +227,18 @@ def _kind_of(connection: sa.Connection) -> _Kind:
 def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
     dialect = kind.dialect
     compiled = cast("SQLCompiler", cast("Any", statement).compile(dialect=dialect))
-    given: list[tuple[str, _Process | None]] = []
+    parameters: list[tuple[str, _Process | None]] = []
     fixed: dict[str, Any] = {}
     for name, bind in compiled.binds.items():
         process = bind.type.dialect_impl(dialect).bind_processor(dialect)
         if bind.required:
-            given.append((name, process))
+            parameters.append((name, process))
         else:
             fixed[name] = process(bind.value) if process else bind.value
     exported = statement.exported_columns if isinstance(statement, ReturnsRows) else ()
     columns = tuple((each.name, _reader(each.type, dialect)) for each in exported)
     order = None if compiled.positiontup is None else tuple(compiled.positiontup)
-    return _Prepared(str(compiled), order, tuple(given), fixed, columns)
+    return _Prepared(str(compiled), order, tuple(parameters), fixed, columns)
 
 
 def _reader(kind: TypeEngine[Any], dialect: sa.Dialect) -> _Process | None:

@@ -159,7 +159,7 @@ def translated() -> Generator[None]:
                 f"The database cannot be read: {_first_line(error)}. Does REDRAFT_DATABASE_URL name the right file?",
                 code="database_unavailable",
             ) from error
-        if not error.connection_invalidated and (sqlstate is None or postgresql.is_of_statement(sqlstate)):
+        if not error.connection_invalidated and (sqlstate is None or postgresql.is_statement_error(sqlstate)):
             raise
         raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error
 

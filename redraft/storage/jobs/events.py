@@ -43,7 +43,7 @@ def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[
     return _list(connection, _EVENTS.where(events.c.job_id == job_id, events.c.type.in_(types)))
 
 
-def moments(connection: Connection, job_id: str, types: Sequence[str]) -> list[tuple[str, datetime]]:
+def times(connection: Connection, job_id: str, types: Sequence[str]) -> list[tuple[str, datetime]]:
     """The types and times of the events of these types, in order, without their data."""
     query = select(events.c.type, events.c.at).where(events.c.job_id == job_id, events.c.type.in_(types))
     return [(kind, at) for kind, at in connection.execute(query.order_by(events.c.seq))]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from redraft.storage.engine.query_parts import Place, fetch_all
+from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import JobFilter, conditions, in_order, is_accepted
 
@@ -53,7 +53,7 @@ class JobRow:
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """One page and one more row, which shows whether there is a next page."""
     query = _select(connection)
-    found = [row for each in _by_status(criteria) for row in _rows(connection, _page(query, connection, each, more=1))]
+    found = [row for each in _by_status(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))]
     ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
     return ordered[: criteria.limit + 1]
 
@@ -63,9 +63,9 @@ def _by_status(criteria: JobFilter) -> list[JobFilter]:
     return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
-def _page(query: Any, connection: Connection, criteria: JobFilter, *, more: int) -> Any:
+def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int) -> Any:
     matching = query.where(*conditions(connection, criteria))
-    return in_order(matching, newest_first=criteria.newest_first).limit(criteria.limit + more)
+    return in_order(matching, newest_first=criteria.newest_first).limit(criteria.limit + extra)
 
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
@@ -78,21 +78,21 @@ def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
     return connection.scalar(select(func.count()).select_from(some)) or 0
 
 
-def places(connection: Connection, criteria: JobFilter, *, more: int = 0) -> list[Place]:
-    """The places of the jobs of a page, and of `more` further jobs."""
+def positions(connection: Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
+    """The places of the jobs of a page, and of `extra` further jobs."""
     query = select(jobs.c.created_at, jobs.c.id)
-    pages = [_page(query, connection, each, more=more) for each in _by_status(criteria)]
-    found: list[Place] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
-    return sorted(found, reverse=criteria.newest_first)[: criteria.limit + more]
+    pages = [_page(query, connection, each, extra=extra) for each in _by_status(criteria)]
+    found: list[ListPosition] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
+    return sorted(found, reverse=criteria.newest_first)[: criteria.limit + extra]
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
     """The best score of each evaluated iteration of these jobs, in order: (job id, number, score)."""
-    judged = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
+    is_scored = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
     query = (
         select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score))
         .join(iterations, iterations.c.id == evaluations.c.iteration_id)
-        .where(judged)
+        .where(is_scored)
         .group_by(evaluations.c.job_id, iterations.c.number)
         .order_by(evaluations.c.job_id, iterations.c.number)
     )

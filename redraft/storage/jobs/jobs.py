@@ -10,7 +10,15 @@ import sqlalchemy as sa
 
 from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
-from redraft.storage.engine.query_parts import Place, fetch_all, fetch_one, insert_into, is_between, is_beyond, matches
+from redraft.storage.engine.query_parts import (
+    ListPosition,
+    fetch_all,
+    fetch_one,
+    insert_into,
+    is_after_position,
+    is_between,
+    matches,
+)
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import OTHER_KINDS, jobs
 
@@ -78,7 +86,7 @@ class JobFilter:
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
     newest_first: bool = True
-    after: Place | None = None
+    after: ListPosition | None = None
     limit: int = 20
 
 
@@ -89,8 +97,8 @@ def as_record(row: Any) -> JobRecord:
 def add(connection: sa.Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
     """Insert a job; None if its idempotency key exists."""
     statement = _add_statement(connection.dialect.name, tuple(values))
-    given = {f"p_{name}": value for name, value in values.items()}
-    row = fetch(connection, statement, {**given, "p_deadline_s": deadline_s})
+    parameters = {f"p_{name}": value for name, value in values.items()}
+    row = fetch(connection, statement, {**parameters, "p_deadline_s": deadline_s})
     return None if row is None else as_record(row)
 
 
@@ -121,13 +129,13 @@ def count_accepted(
 
     Reading the result of each job would need the table, so continued jobs are counted by a query of their own.
     """
-    ended_so = sa.func.count().filter(jobs.c.stop_reason == "accepted")
+    accepted = sa.func.count().filter(jobs.c.stop_reason == "accepted")
     continued = jobs.alias("continued")
     # A literal, because SQLite uses the partial index only for a condition without parameters
     is_continued = continued.c.continuations > sa.literal_column("0")
-    ended_otherwise = sa.and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
-    kept = sa.select(sa.func.count()).where(is_continued, condition(continued), ended_otherwise).scalar_subquery()
-    return ended_so + kept
+    is_kept = sa.and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
+    kept = sa.select(sa.func.count()).where(is_continued, condition(continued), is_kept).scalar_subquery()
+    return accepted + kept
 
 
 def _has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -178,7 +186,7 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(_metadata_conditions(connection, criteria.metadata or {}))
     if criteria.after:
-        found.append(is_beyond(jobs, criteria.after, newest_first=criteria.newest_first))
+        found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
 
 

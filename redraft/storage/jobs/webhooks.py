@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, literal_column, or_, sel
 from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.ids import PREFIXES, new_id
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.query_parts import Place, exists, fetch_all, fetch_one, list_newest
+from redraft.storage.engine.query_parts import ListPosition, exists, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
 from redraft.storage.engine.work import notify_after_commit
@@ -46,7 +46,7 @@ class DeliveryRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedDelivery:
     """A leased delivery, with its event.
 
     The number of attempts is the token: an attempt with an older number cannot change the delivery.
@@ -59,8 +59,9 @@ class Claimed:
 
 def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
     """Store a delivery for each new event of a job that its webhook subscribes to, in the events' unit of work."""
-    asked = [event for event in new if event["type"] in webhook["events"]]
-    _add(connection, webhook["url"], [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in asked])
+    subscribed = [each for each in new if each["type"] in webhook["events"]]
+    entries = [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in subscribed]
+    _add(connection, webhook["url"], entries)
 
 
 def add_of_run(
@@ -84,11 +85,11 @@ def has_due(connection: Connection) -> bool:
     return exists(connection, _IS_DUE)
 
 
-def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) -> Claimed | None:
+def claim(connection: Connection, *, lease_s: float, except_receivers: Collection[str]) -> ClaimedDelivery | None:
     """Lease the delivery that has been due for longest, except to the spared receivers; None if none is due."""
     due = (
         select(_rows.id)
-        .where(_IS_DUE, _rows.receiver.not_in(spared))
+        .where(_IS_DUE, _rows.receiver.not_in(except_receivers))
         .order_by(_rows.next_at)
         .limit(1)
         .with_for_update(skip_locked=True)
@@ -104,10 +105,10 @@ def claim(connection: Connection, *, lease_s: float, spared: Collection[str]) ->
         return None
     delivery = DeliveryRecord(**row)
     if delivery.event is not None:
-        return Claimed(delivery, delivery.event, {})
+        return ClaimedDelivery(delivery, delivery.event, {})
     content = select(events.c.data, jobs.c.metadata).join_from(events, jobs, jobs.c.id == events.c.job_id)
-    is_its = and_(events.c.job_id == delivery.job_id, events.c.seq == delivery.seq)
-    return Claimed(delivery, *connection.execute(content.where(is_its)).one())
+    is_event = and_(events.c.job_id == delivery.job_id, events.c.seq == delivery.seq)
+    return ClaimedDelivery(delivery, *connection.execute(content.where(is_event)).one())
 
 
 def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str, Any]) -> bool:
@@ -120,7 +121,7 @@ def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str,
     return connection.execute(statement).rowcount == 1
 
 
-def send_again(connection: Connection, owner_id: str, delivery_id: str) -> DeliveryRecord | None:
+def redeliver(connection: Connection, owner_id: str, delivery_id: str) -> DeliveryRecord | None:
     """Make a delivery due now, with a new schedule of attempts; None if the job or run has no such delivery."""
     statement = (
         update(webhook_deliveries)
@@ -144,7 +145,9 @@ def _belongs_to(owner_id: str) -> ColumnElement[bool]:
     return (_rows.run_id if owner_id.startswith(PREFIXES["run"]) else _rows.job_id) == owner_id
 
 
-def latest(connection: Connection, *, only_failed: bool, after: Place | None, limit: int) -> list[DeliveryRecord]:
+def latest(
+    connection: Connection, *, only_failed: bool, after: ListPosition | None, limit: int
+) -> list[DeliveryRecord]:
     """One page of the deliveries of all jobs and runs, newest first, and one more."""
     if only_failed:
         query = list_newest(webhook_deliveries, after, limit, _IS_FAILED)

@@ -271,7 +271,7 @@ def test_a_worker_that_dies_after_sending_leaves_an_entry_that_is_sent_again_und
 ):
     job_id = driver.submit(webhook=hook(receiver, "job.queued"))
     with driver.services.database.write() as connection:
-        lost = rows.claim(connection, lease_s=60, spared=())
+        lost = rows.claim(connection, lease_s=60, except_receivers=())
     assert lost is not None
     send(driver.services)
     assert receiver.hits == []

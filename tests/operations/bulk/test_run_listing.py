@@ -21,7 +21,7 @@ from redraft.reports.text import render_text
 from redraft.settings import ModelPrice
 from redraft.storage.admin import overview as stored_overview
 from redraft.storage.bulk import runs as stored_runs
-from redraft.storage.engine.columns import moment
+from redraft.storage.engine.columns import database_time
 from tests.model_server import ModelServer, Reply
 from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
 from tests.operations.driving import Driver
@@ -167,7 +167,7 @@ def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: 
     driver.run(under_way(driver, run)[0])
     runs.cancel_run(driver.services, run.id)
     with driver.services.database.write() as connection:
-        long_ago = {name: moment(connection, ago_s=3600) for name in ("created_at", "finished_at")}
+        long_ago = {name: database_time(connection, ago_s=3600) for name in ("created_at", "finished_at")}
         stored_runs.change(connection, run.id, **long_ago)
     runs.resume_run(driver.services, run.id, ResumeRun())
     assert run_listing.view_run(driver.services, run.id).seconds_left is None

@@ -373,7 +373,7 @@ def test_all_runs_together_leave_threads_to_people(make_driver: Callable[..., Dr
     # Whose heartbeat counts for a minute, however slow the machine is
     driver = make_driver(heartbeat_s=20.0)
     with driver.services.database.write() as connection:
-        workers.beat(connection, {"id": "wrk_a", "host": "h", "pid": 1, "concurrency": 8, "version": "1"})
+        workers.record_heartbeat(connection, {"id": "wrk_a", "host": "h", "pid": 1, "concurrency": 8, "version": "1"})
     first = start(driver, rows(20), max_in_flight=100)
     second = start(driver, rows(20, reference="R"), max_in_flight=100)
     assert (now(driver, first).counts.running, now(driver, second).counts.running) == (6, 1)

@@ -57,8 +57,8 @@ def test_pages_follow_each_other_without_gaps_also_within_one_moment(database: D
     job = add_job()
     found = [add_observation(database, job.id, n, at=START + timedelta(seconds=n // 3)) for n in range(1, 8)]
     with database.read() as connection:
-        place = observations.place_of(connection, found[2])
-        assert observations.place_of(connection, "obs_none") is None
+        place = observations.position_of(connection, found[2])
+        assert observations.position_of(connection, "obs_none") is None
     assert ids(database, limit=3) == found[:3]
     assert ids(database, after=place, limit=3) == found[3:6]
     assert ids(database, after=place) == found[3:]
@@ -81,7 +81,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the next page": lambda c: observations.list_page(c, ALL, after=(START, "obs_1"), limit=50),
     "a job's": lambda c: observations.list_page(c, ObservationFilter(job_id="job_1"), after=None, limit=50),
     "those of a time": lambda c: c.execute(observations.select_sources(ObservationFilter(created_after=START))),
-    "a place": lambda c: observations.place_of(c, "obs_1"),
+    "a place": lambda c: observations.position_of(c, "obs_1"),
 }
 
 

@@ -59,7 +59,7 @@ def rated(database: Database) -> str:
 
 
 STATEMENTS: dict[str, Callable[[Connection, str], Any]] = {
-    "what can be rated": lambda c, job_id: ratings.hold_evaluations(c, job_id, 1),
+    "what can be rated": lambda c, job_id: ratings.lock_evaluations(c, job_id, 1),
     "a job's ratings": ratings.of_job,
 }
 

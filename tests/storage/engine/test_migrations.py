@@ -14,7 +14,7 @@ from sqlalchemy import Connection, inspect, text
 
 from redraft.errors import Unavailable
 from redraft.storage.engine import schema
-from redraft.storage.engine.schema import Patience
+from redraft.storage.engine.schema import UpgradeTimeouts
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.support.databases.postgres import PostgresServer
@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.both_databases
 
-HASTY = Patience(other_upgrade_s=0.3, table_s=0.1, tries=2, pause_s=0.05)
+HASTY = UpgradeTimeouts(other_upgrade_s=0.3, table_s=0.1, tries=2, pause_s=0.05)
 STALLED_S = 5.0
 
 
@@ -164,9 +164,9 @@ def test_an_upgrade_gives_up_while_another_one_runs(postgres: PostgresServer):
         with database.engine.connect() as other:
             other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": schema._LOCK})
             with pytest.raises(Unavailable, match="Another `redraft db upgrade` is running") as refused:
-                schema.upgrade(database, patience=HASTY)
+                schema.upgrade(database, timeouts=HASTY)
         assert refused.value.code == "upgrade_running"
-        schema.upgrade(database, patience=HASTY)
+        schema.upgrade(database, timeouts=HASTY)
 
 
 def hold_jobs(connection: Connection) -> int:
@@ -181,7 +181,7 @@ def test_an_upgrade_names_the_transaction_that_holds_a_table(postgres: PostgresS
         with database.engine.connect() as stranger:
             pid = hold_jobs(stranger)
             with pytest.raises(Unavailable, match=f"process {pid}, a long report") as refused:
-                schema.upgrade(database, config=next_config(), patience=HASTY)
+                schema.upgrade(database, config=next_config(), timeouts=HASTY)
         assert refused.value.code == "schema_locked"
         assert schema.current(database) == schema.head()
         upgrade_to_next_release(database)
@@ -192,7 +192,7 @@ def test_an_upgrade_that_met_a_locked_table_tries_again(postgres: PostgresServer
     with postgresql(postgres) as database:
         with database.engine.connect() as stranger:
             hold_jobs(stranger)
-            patience = Patience(table_s=0.1, tries=100, pause_s=0.05)
+            patience = UpgradeTimeouts(table_s=0.1, tries=100, pause_s=0.05)
             upgrading = threading.Thread(
                 target=schema.upgrade, args=(database,), kwargs={"config": next_config(), "patience": patience}
             )
@@ -244,16 +244,16 @@ def test_jobs_are_written_while_the_schema_is_upgraded(database: Database, add_j
 
 def test_a_schema_that_is_newer_than_the_program_stays_and_is_usable(database: Database):
     upgrade_to_next_release(database)
-    found = schema.standing(database)
+    found = schema.schema_state(database)
     assert (found.current, found.is_newer, found.is_usable) == (REVISION, True, True)
     schema.upgrade(database)
     assert schema.current(database) == REVISION
 
 
 def test_a_schema_that_is_behind_is_not_usable(bare: Database):
-    assert not schema.standing(bare).is_usable
+    assert not schema.schema_state(bare).is_usable
     schema.upgrade(bare, "0001")
-    assert not schema.standing(bare).is_usable
+    assert not schema.schema_state(bare).is_usable
 
 
 def test_every_foreign_key_has_an_index_that_holds_all_rows(database: Database):

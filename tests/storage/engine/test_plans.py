@@ -150,10 +150,10 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "what calls of a kind took": lambda c: usage.total(c, UsageFilter(NOW, NOW, kind="generate_answer")),
     "the calls of its page": lambda c: calls.summaries_of_job(c, "job_1", 501),
     "evaluations to rate": ratings.latest_evaluations,
-    "which of them are rated": lambda c: ratings.rated_of(c, ["eval_1", "eval_2"], "local"),
+    "which of them are rated": lambda c: ratings.rated_ids(c, ["eval_1", "eval_2"], "local"),
     "the tasks of those": lambda c: ratings.tasks_of(c, ["job_1", "job_2"]),
-    "one evaluation to rate": lambda c: ratings.place_of(c, "eval_1"),
-    "what was said of it": lambda c: ratings.last_word(c, "eval_1", "local"),
+    "one evaluation to rate": lambda c: ratings.rated_answer(c, "eval_1"),
+    "what was said of it": lambda c: ratings.latest_rating(c, "eval_1", "local"),
     "a step's memo": lambda c: calls.recorded_replies(c, "job_1", "generate", 1, with_failures=True),
     "what a job has spent": lambda c: calls.usage_of_job(c, "job_1"),
     "a reusable reply": lambda c: calls.find_reusable(c, "key"),
@@ -177,7 +177,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "webhooks to send": metrics.deliveries,
     "running jobs for the overview": lambda c: overview.running(c, limit=8),
     "ended jobs for the overview": lambda c: overview.last_ended(c, limit=8),
-    "whether a profile's version is kept": lambda c: profile_versions.is_kept(c, "criteria", "1"),
+    "whether a profile's version is kept": lambda c: profile_versions.is_stored(c, "criteria", "1"),
     "a profile's versions": lambda c: profile_versions.list_of(c, "criteria", limit=9),
     "what a version said": lambda c: profile_versions.texts_of(c, "criteria", "1"),
     "jobs that ended today": lambda c: overview.sum_up_ended(c, since=NOW - timedelta(hours=1)),
@@ -188,7 +188,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "lines of two statuses": lambda c: job_lists.page(c, JobFilter(statuses=("queued", "failed"))),
     "lines of the next page": lambda c: job_lists.page(c, JobFilter(after=(NOW, "job_1"))),
     "the same lines again": lambda c: job_lists.by_ids(c, ["job_1", "job_2"], newest_first=True),
-    "places of jobs": lambda c: job_lists.places(c, JobFilter(model="openai:7")),
+    "places of jobs": lambda c: job_lists.positions(c, JobFilter(model="openai:7")),
     "scores of jobs": lambda c: job_lists.scores(c, ["job_1", "job_2"]),
     "how many failed": lambda c: job_lists.count(c, JobFilter(statuses=("failed",)), most=100),
 }
@@ -225,7 +225,7 @@ def test_few_jobs_of_a_kind_are_not_looked_for_among_all(full: Database):
     with full.write() as connection, explained(connection) as plans:
         for kind in ("evaluate_answer", "rescore_answers"):
             job_lists.page(connection, JobFilter(kind=kind))
-            job_lists.places(connection, JobFilter(kind=kind, after=(NOW, "job_1"), newest_first=False))
+            job_lists.positions(connection, JobFilter(kind=kind, after=(NOW, "job_1"), newest_first=False))
     assert [plan for plan in plans if "ix_jobs_other_kinds" not in plan] == []
     assert len(plans) == 4
 
