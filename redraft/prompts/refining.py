@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
-from redraft.domain.jobs.drafts import CHECK_KINDS
+from redraft.domain.jobs.drafts import DRAFT_CHECK_KINDS
 from redraft.domain.text.cleaning import defuse, frame
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluation import object_schema
@@ -39,7 +39,7 @@ def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
         "complaint": defuse(visible(complaint), nonce, (_TAG,)) if complaint else None,
         "frame_start": f'<{_TAG} id="{nonce}">',
         "frame_end": f'</{_TAG} id="{nonce}">',
-        "check_lines": [f"{kind}: {_VALUES[kind]}" for kind in CHECK_KINDS],
+        "check_lines": [f"{kind}: {_VALUES[kind]}" for kind in DRAFT_CHECK_KINDS],
     }
     message = Message("user", render_template(_source("user"), **values))
     return Prompt(render_template(_source("system"), **values), (message,), ReplySchema("draft", DRAFT_SCHEMA))
@@ -64,7 +64,7 @@ DRAFT_SCHEMA = object_schema(
             text=_TEXT,
             kind={"type": "string", "enum": ["binary", "check", "scale"]},
             required={"type": "boolean"},
-            check={"type": "string", "enum": ["none", *CHECK_KINDS]},
+            check={"type": "string", "enum": ["none", *DRAFT_CHECK_KINDS]},
             value=_TEXT,
             level_0=_TEXT,
             level_5=_TEXT,

@@ -1,4 +1,4 @@
-"""Rules against SSRF: requests to URLs of users go to public addresses, or to those that the operator allows.
+"""Rules against SSRF: requests to users' URLs may go only to public addresses and to those that the operator allows.
 
 The tables are explicit, because `ipaddress` classifies some networks differently from one Python version to the next.
 """
@@ -40,7 +40,7 @@ def plain(address: Address) -> Address:
 
 
 def why_not_public(address: Address) -> str | None:
-    """Return why an address must not be requested, in words that follow the address; None for a public one."""
+    """Return why no request may go to an address, in words that follow the address; None for a public address."""
     address = plain(address)
     is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
     return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)
@@ -59,14 +59,14 @@ class Allowed:
         return cls(*networks_and_names(text))
 
     def why_not(self, host: str, address: Address) -> str | None:
-        """Return why an address that `host` resolves to must not be requested; None if it may be."""
+        """Return why no request may go to an address that `host` resolves to, or None if it is allowed."""
         reached = plain(address)
         if host.lower().rstrip(".") in self.names or any(reached in network for network in self.networks):
             return None
         return why_not_public(reached)
 
     def why_not_host(self, host: str) -> str | None:
-        """Return why a URL's host is refused before its name is resolved, as a sentence; None if it is not."""
+        """Return as a sentence why a host is refused even before its name is resolved, or None."""
         name = host.lower().rstrip(".")
         if name in self.names:
             return None
@@ -74,6 +74,7 @@ class Allowed:
         if literal is not None:
             words = self.why_not(host, literal)
             return words and f"{host} {words}."
+        # Resolvers read `127.1` and `0x7f000001` as addresses, which the checks above do not recognise.
         if NUMERIC_NAME.fullmatch(name):
             return f"{host} is an unusual spelling of an IPv4 address; write four decimal numbers."
         if _OWN_NAME.fullmatch(name):

@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 def cached_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Cache like `functools.lru_cache`, but compute each value once even if several threads ask at the same time."""
-    # The first steps of a worker begin together, and each would compile the same patterns and templates.
+    """Cache like `functools.lru_cache`, but compute each value once even if several threads need it at once."""
+    # The first steps of a worker begin at the same time. Each would compile the same patterns and templates.
 
     def decorate(make: Callable[P, T]) -> Callable[P, T]:
         made, turn = lru_cache(maxsize)(make), Lock()

@@ -21,7 +21,7 @@ class RequestTarget:
 
     @property
     def receiver(self) -> str:
-        """Host and port, by which slow receivers are throttled and logs name them."""
+        """Host and port. Slow receivers are throttled by this name, and logs show it."""
         return f"{self.host}:{self.port}"
 
 
@@ -38,7 +38,7 @@ def read_url(url: str) -> RequestTarget:
     """Parse an http or https URL.
 
     Raises:
-        ValueError: it is no such URL, or parsers disagree on it; the message continues after the field's name.
+        ValueError: the text is no such URL, or URL parsers read it differently; the message follows the field's name.
     """
     if not _CHARACTERS.fullmatch(url):
         raise ValueError("must be in ASCII without spaces and backslashes: other letters in the xn-- form or escaped")

@@ -1,4 +1,4 @@
-"""The types of fields in requests: texts and numbers with their limits, and the base of all bodies."""
+"""Types of the fields of request bodies: texts and numbers with their limits, and the base class of all bodies."""
 
 import re
 from collections.abc import Callable
@@ -14,13 +14,13 @@ MAX_TEXT = 200_000
 MAX_ANSWER = 1_000_000
 
 
-def rejecting(code: LiteralString, fault_of: Callable[[Any], str | None]) -> AfterValidator:
-    """Return a validator that refuses a value with a fault, in the words of the fault."""
+def rejecting(code: LiteralString, error_of: Callable[[Any], str | None]) -> AfterValidator:
+    """Return a validator that refuses each value for which `error_of` returns an error message."""
 
     def check(value: Any) -> Any:
-        fault = fault_of(value)
-        if fault is not None:
-            raise PydanticCustomError(code, "{words}", {"words": fault})
+        error = error_of(value)
+        if error is not None:
+            raise PydanticCustomError(code, "{words}", {"words": error})
         return value
 
     return AfterValidator(check)
@@ -44,12 +44,12 @@ def _whole(text: str) -> str:
 
 
 def _storable(text: str) -> str:
-    # Cleaned before any other rule, so that the stored text satisfies the rules as well.
+    # The text is cleaned before it is validated, so that the rules hold for the stored text.
     return clean(_whole(text))
 
 
 def _plain(name: str) -> str:
-    # Names are refused instead of cleaned, because two names could become one.
+    # Names are refused instead of cleaned, because two different names could become equal.
     if clean(_whole(name)) != name:
         at = next(at for at, char in enumerate(name) if not clean(char))
         words = "holds a control character at position {at}; remove it"
@@ -79,7 +79,7 @@ class StrictModel(BaseModel):
 
 
 class As:
-    """Describes plain JSON by a type in the API description, without validating it again."""
+    """Describes a field of plain JSON by a type in the OpenAPI document, without validation by that type."""
 
     def __init__(self, shape: Any) -> None:
         self._shape = shape

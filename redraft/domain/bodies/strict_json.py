@@ -1,4 +1,4 @@
-"""Parses JSON with one meaning: each name once in an object, no NaN and no infinity."""
+"""Parse JSON that has only one meaning: each name once per object, no NaN and no infinity."""
 
 import json
 import math
@@ -9,7 +9,7 @@ _ECHOED_CHARS = 60
 
 
 class JsonError(ValueError):
-    """A text is no strict JSON. The message follows the name of the text."""
+    """A text is not strict JSON. The message follows the name of the text."""
 
     def __init__(self, message: str, code: str = "invalid_json") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ def parse(text: str, parse_float: Callable[[str], float] = finite) -> Any:
     except (json.JSONDecodeError, JsonError):
         raise
     except ValueError:
-        # Python limits the digits of an integer: to convert more takes too long
+        # Python refuses integers of more than 4300 digits, because their conversion takes quadratic time.
         raise JsonError("has a number with too many digits") from None
 
 

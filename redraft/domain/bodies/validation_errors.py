@@ -1,6 +1,7 @@
 """Convert pydantic's validation errors to JSON Pointers (RFC 6901) and plain words.
 
-Our own errors may name in their context, as `field`, the field below their location that has to change.
+Errors of our own validators may have `field` in their context. It names the field below the error's location that the
+user has to change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ def pointer_of(error: Mapping[str, Any], body: Any) -> str:
 
 
 def message_of(error: Mapping[str, Any], body: Any = None) -> str:
-    """Word an error without the value that was sent. With the body, a criterion is named by its id."""
+    """Return the message of an error without the value that was sent. With `body`, it names a criterion by its id."""
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _NO_OBJECT and words.startswith("Input should be"):
         words = "must be an object"

@@ -1,8 +1,8 @@
 """Compare two runs on the same rows: which rows are better or worse, and whether the difference is significant.
 
-The comparison is paired, because an unpaired one misses differences that a paired one finds. Each run has its own
-evaluator and threshold; if they differ, scores and pass rates are not comparable. The p-values are not corrected for
-several comparisons with one baseline.
+The comparison is paired by row, because an unpaired comparison misses smaller differences. Each run has its own
+evaluator and threshold. If the runs differ in these, their scores and pass rates are not comparable. The p-values are
+not corrected for several comparisons with the same baseline.
 """
 
 from collections import defaultdict
@@ -32,13 +32,13 @@ class RowVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Rows without a verdict in one run or in both. All other figures leave them out."""
+    """Rows that lack a verdict in one run or in both. All other figures leave these rows out."""
 
     lost: tuple[str, ...]  # Rows with a verdict in the baseline only
     won: tuple[str, ...]  # Rows with a verdict in the new run only
     neither: tuple[str, ...]  # Rows of both runs without a verdict in either
     p: float  # The p-value of McNemar's exact test of `lost` against `won`
-    repeats_without: int  # The number of repeats without a verdict of rows that other repeats represent, in both runs
+    repeats_without: int  # The number of repeats without a verdict in compared rows, of both runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _say(found: Comparison, name: str) -> tuple[str, ...]:
 
 
 def describe_flips(found: Comparison) -> str:
-    """Name the rows that pass in one run only, with the p-value of their numbers."""
+    """Describe the rows that pass in only one run, with the p-value of McNemar's test of their numbers."""
     if found.mcnemar_p is None or not (found.newly_failing or found.newly_passing):
         return f"Of {count(found.n, 'row')} compared none passes in one run only."
     parts = [

@@ -1,4 +1,4 @@
-"""Gates: thresholds of a run that decide the exit code of its command. Each result has a reason in words."""
+"""Gates: conditions on a run that decide the exit code of its command. Each result states its reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def check_gates(
     min_pass_rate: float | None = None,
     fail_on_regression: bool = False,
 ) -> list[GateResult]:
-    """Check the requested gates of a run. Without a comparison with a baseline, `fail_on_regression` fails."""
+    """Check the requested gates of a run. Without a comparison, the gate `fail_on_regression` fails."""
     results = [] if min_pass_rate is None else [check_pass_rate(items, min_pass_rate)]
     return [*results, check_regression(comparison)] if fail_on_regression else results
 
@@ -46,8 +46,9 @@ def check_gates(
 def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
     """Pass if at least the wanted share of all items was accepted.
 
-    Items that failed, are invalid or were not evaluated count as not accepted; otherwise a run could pass by failing.
-    The pass rate of the report leaves them out. The gate compares the share itself, not its interval.
+    Items that failed, are invalid or were not evaluated count as not accepted, because otherwise a run with many
+    failures could pass. The pass rate of the report leaves such items out. The gate compares the share itself, not its
+    interval.
     """
     if not items:
         return GateResult("min_pass_rate", passed=False, words="Not passed: there are no items.")
@@ -64,16 +65,16 @@ def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
 
 
 def check_regression(comparison: Comparison | None) -> GateResult:
-    """Fail if the new run is shown to be worse than its baseline. A flip alone fails nothing, because answers vary.
+    """Fail if a test shows that the new run is worse than its baseline.
 
-    Each of these is a regression:
+    A single row that newly fails is no regression, because answers vary. Each of these is a regression:
       - more rows newly fail than newly pass, by McNemar's exact test with p < 0.05;
       - the mean score is lower: the 95 % interval of the difference is below 0, over at least 20 rows;
-      - more rows lost their verdict (failed, unfinished, not evaluated) than won one, by the same test.
+      - more rows lost their verdict (failed, unfinished, not evaluated) than won one, by McNemar's exact test.
 
-    Without a real change, each of them fires in at most about one of 40 comparisons. A small regression may stay
-    undetected, so the words count the newly failing rows and name the first ones. Without a row to compare, the gate
-    fails, because no regression can be ruled out.
+    If nothing has changed, each of the three gives a false alarm in at most about 1 of 40 comparisons. A small
+    regression may stay undetected, so the message counts the newly failing rows and names the first ones. Without a row
+    to compare, the gate fails, because a regression cannot be ruled out.
     """
     if comparison is None:
         return GateResult("fail_on_regression", passed=False, words="Not passed: there is no baseline to compare with.")
@@ -82,11 +83,11 @@ def check_regression(comparison: Comparison | None) -> GateResult:
     if reasons := _regressions(comparison):
         return GateResult("fail_on_regression", passed=False, words=f"Not passed: {' '.join(reasons)}")
     words = [f"Passed: no regression shown in {count(comparison.n, 'row')}.", describe_flips(comparison)]
-    return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_doubts(comparison)]))
+    return GateResult("fail_on_regression", passed=True, words=" ".join([*words, *_unproven_losses(comparison)]))
 
 
-def _doubts(comparison: Comparison) -> list[str]:
-    """Describe differences whose interval is below 0, but which are no regression."""
+def _unproven_losses(comparison: Comparison) -> list[str]:
+    """Describe the differences whose interval is below 0, but which count as no regression."""
     score, rate = comparison.score, comparison.pass_rate
     words: list[str] = []
     if score and score.high is not None and score.high < 0:

@@ -16,7 +16,7 @@ SAME = 1e-9
 class ItemOutcome:
     """One item of a run: a row of its dataset, or one repeat of it. Scores are 0 to 1."""
 
-    custom_id: str  # Names the row. Its repeats share it, and it pairs the rows of two runs
+    custom_id: str  # The id of the row. All repeats of the row have it, and rows of two runs are paired by it
     repeat: int = 1  # From 1
     status: ItemStatus = "queued"
     stop_reason: str | None = None
@@ -28,7 +28,7 @@ class ItemOutcome:
     passed_by_iteration: tuple[bool, ...] = ()  # Whether an answer of the iteration was accepted
     iterations: int = 0
     cost_usd: Decimal | None = None  # The cost of all calls, failed ones included; None if a price is unknown
-    cost_by_iteration: tuple[Decimal | None, ...] = ()  # The same by iteration; empty if it is unknown
+    cost_by_iteration: tuple[Decimal | None, ...] = ()  # The cost of each iteration; empty if costs are unknown
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float | None = None
@@ -43,7 +43,7 @@ class ItemOutcome:
 
     @property
     def has_verdict(self) -> bool:
-        """Whether an answer was returned and evaluated. An evaluator's error is neither a pass nor a fail."""
+        """Whether an answer was returned and evaluated. An error of the evaluator is no verdict."""
         if self.status != "succeeded" or self.success is None:
             return False
         return self.success or self.final_score is not None

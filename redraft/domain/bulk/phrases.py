@@ -1,4 +1,4 @@
-"""Describe figures with their interval and count. A difference that is not significant is never called equal."""
+"""Describe figures in words, with interval and count. No text calls a difference without significance "equal"."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,7 +17,7 @@ _NAMES_MAX = 5
 
 
 def direction_shown(difference: Mean | None) -> Direction | None:
-    """Return the direction of a difference if its interval shows one: enough rows, and 0 outside of it."""
+    """Return the direction of a difference, or None if it is not shown: by enough rows and an interval without 0."""
     if difference is None or difference.low is None or difference.high is None or difference.clusters < ROWS_NEEDED:
         return None
     if difference.low > 0:
@@ -35,7 +35,7 @@ def describe_difference(
         difference: new minus old, over rows.
         than: the other side, such as "the baseline".
         unit: `points` writes shares as percentage points.
-        p: the p-value of an exact test, which decides instead of the interval. The words say where both disagree.
+        p: the p-value of an exact test, which decides instead of the interval. The text says so if the two disagree.
     """
     if difference is None:
         return f"The {what} cannot be compared with {than}: no row has it on both sides."

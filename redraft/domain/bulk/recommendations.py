@@ -1,4 +1,4 @@
-"""Recommend `iter_max` and `score_threshold` with a reason in words, or say why there is no recommendation."""
+"""Recommend `iter_max` and `score_threshold` for a run, with a reason in words."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from redraft.domain.bulk.phrases import count, dollars, format_share, percent
 from redraft.domain.bulk.uplift import WHO, IterationYield, Who, outside_verdict, yields_of
 from redraft.domain.evaluation.calibration import RATINGS_NEEDED, suggest_threshold
 
-# Rows with a verdict. With fewer, the intervals are too wide for a recommendation.
+# The minimum of rows with a verdict. The intervals of fewer rows are too wide for a recommendation.
 ROWS_NEEDED = 30
-# Items that reached an iteration. With fewer, its yield is mostly chance.
+# The minimum of items that reached an iteration. The yield of an iteration with fewer items is mostly chance.
 REACHED_NEEDED = 10
-# The share of the items reaching an iteration that it must newly accept to be worth its cost.
+# An iteration is worth its cost if at least this share of the items that reached it was newly accepted.
 YIELD_NEEDED = 0.05
-# The share of the answers above the recommended threshold that an independent verdict must accept.
+# Independent verdicts must accept at least this share of the answers that reach a recommended threshold.
 PRECISION_WANTED = 0.9
 NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A recommendation; `value` is None where there is none, and `words` says why."""
+    """A recommended value, or None if there is no recommendation. `words` is the reason."""
 
     value: float | None
     words: str
@@ -94,8 +94,9 @@ def _describe_why(best: int, yields: Sequence[IterationYield], left: int) -> str
 def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> Recommendation:
     """Recommend the lowest score above which independent verdicts accept `PRECISION_WANTED` of the answers.
 
-    These are verdicts of people if there are enough, else of the independent evaluator. The loop's own verdicts cannot
-    serve, because the threshold is applied to their scores. With the run's own threshold the words count near misses.
+    The independent verdicts are those of people if there are enough of them, else those of the independent evaluator.
+    The verdicts of the loop's own evaluator are unsuitable, because they follow from the scores and the threshold. With
+    `threshold`, the run's own, the reason counts the items that missed it by little.
     """
     evaluated = [item for item in items if item.has_verdict and item.final_score is not None]
     if (few := _too_few(evaluated)) is not None:

@@ -1,4 +1,4 @@
-"""Align the rows of two runs, those with the largest change first."""
+"""Pair the rows of two runs, and order the pairs by the size of their change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Change(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """A row of two runs. A side without a verdict is None; `has_answer`: either run has an answer to read."""
+    """A row of two runs. A side without a verdict is None. `has_answer`: at least one run has an answer of the row."""
 
     custom_id: str
     change: Change

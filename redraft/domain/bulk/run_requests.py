@@ -31,7 +31,7 @@ class CreateRun(StrictModel):
         default={}, description="Fields of a job, and vars, for rows without them."
     )
     overrides: Annotated[dict[str, Any], As(JobFields)] = Field(
-        default={}, description="The same; they replace the values of the rows."
+        default={}, description="Fields of a job, and vars, that replace the values of the rows."
     )
     repeat: int = Field(default=1, ge=1, le=100, description="The number of jobs per row.")
     max_in_flight: int = Field(default=32, ge=1, le=10_000, description="The maximum number of jobs at once.")
@@ -42,7 +42,7 @@ class CreateRun(StrictModel):
 
 
 class ResumeRun(StrictModel):
-    """Which items to run again."""
+    """The items to run again, and a new budget."""
 
     retry: Literal["open", "errors"] = Field(
         default="open", description="open: items that were not started or were canceled. errors: failed items as well."

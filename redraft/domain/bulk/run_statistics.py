@@ -35,11 +35,11 @@ class Counts:
     failed: int
     canceled: int
     invalid: int
-    judged: int  # The succeeded items with a verdict, which all figures of scores and passes use
-    accepted: int  # The accepted ones of `judged`
+    judged: int  # The number of succeeded items with a verdict, from which all scores and pass rates are computed
+    accepted: int  # The number of accepted items among `judged`
     rows: int  # The number of different `custom_id`s
-    deleted: int = 0  # The items that have ended and whose jobs were deleted. Only these counts include them
-    deleted_answers: int = 0  # The succeeded ones of `deleted`
+    deleted: int = 0  # The number of ended items whose jobs were deleted. They appear in no figures but these counts
+    deleted_answers: int = 0  # The number of succeeded items among `deleted`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Costs:
     total_usd: Decimal | None  # None if a price is unknown or a job was deleted
     known_usd: Decimal  # The sum of the known costs
     unpriced: int  # The number of items with an unknown price
-    per_accepted_usd: Decimal | None  # None without an accepted answer or a total, like the tokens
+    per_accepted_usd: Decimal | None  # None without an accepted answer or a total
     input_tokens: int
     output_tokens: int
     input_tokens_per_accepted: float | None
@@ -118,7 +118,7 @@ class RunReport:
 
 
 def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
-    """Compute all figures of a run, in any state. `threshold`: that of all items, if they have the same."""
+    """Compute all figures of a run in any state. `threshold` is the threshold of all items, if they have the same."""
     evaluated = [item for item in items if item.has_verdict]
     scored = [(item.final_score, item.custom_id) for item in evaluated if item.final_score is not None]
     reasons = Counter(item.stop_reason for item in items if item.stop_reason is not None)
@@ -178,7 +178,7 @@ def add_costs(items: Sequence[ItemOutcome]) -> Costs:
 
 
 def measure_latency(items: Iterable[ItemOutcome]) -> Latency | None:
-    """Measure the time of the succeeded items; None without any. Failures may be much faster than answers."""
+    """Measure the time of the succeeded items, because failures may be much faster. None without a succeeded item."""
     seconds = sorted(item.seconds for item in items if item.status == "succeeded" and item.seconds is not None)
     if not seconds:
         return None
@@ -205,19 +205,19 @@ def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
 def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
     """Compare the verdicts with those of people; None if no item has both."""
     evaluated = [item for item in items if item.has_verdict]
-    said = Counter((item.human_pass, item.is_accepted) for item in evaluated if item.human_pass is not None)
+    verdicts = Counter((item.human_pass, item.is_accepted) for item in evaluated if item.human_pass is not None)
     scored = [
         (item.human_score, item.final_score, item.custom_id)
         for item in evaluated
         if item.human_score is not None and item.final_score is not None
     ]
-    if not said and not scored:
+    if not verdicts and not scored:
         return None
     on_scale = all(0 <= human <= 1 for human, _, _ in scored)
     gaps = [ours - human for human, ours, _ in scored] if on_scale else []
     rows = [row for _, _, row in scored] if on_scale else []
     return HumanAgreement(
-        passes=Crossing(said[True, True], said[False, True], said[True, False], said[False, False]),
+        passes=Crossing(verdicts[True, True], verdicts[False, True], verdicts[True, False], verdicts[False, False]),
         scores=len(scored),
         error=mean_of([abs(gap) for gap in gaps], clusters=rows),
         bias=mean_of(gaps, clusters=rows),

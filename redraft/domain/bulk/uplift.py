@@ -29,7 +29,7 @@ WHO: tuple[Who, ...] = get_args(Who)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the items, and its share with the 95 % interval."""
+    """The number of items in a part, and their share of all items with its 95 % interval."""
 
     count: int
     share: Estimate | None
@@ -42,10 +42,10 @@ class IterationYield:
     number: int
     reached: int  # The number of items with an answer of this iteration
     newly_accepted: int  # The number of items accepted in it for the first time
-    accepted: int  # The number of items accepted in it or before
+    accepted: int  # The number of items accepted in it or in an earlier iteration
     pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
-    better: int | None  # The number of items with a higher score than before; None for iteration 1, like the next three
-    worse: int | None  # The number of items with a lower score than their best before, which the returned answers hide
+    better: int | None  # The number of items with a higher score than before. None for iteration 1, like the next three
+    worse: int | None  # The number of items with a lower score than before. Returned answers do not show these
     mean_gain: float | None  # The mean rise of the best score so far; never negative
     mean_change: float | None  # The mean of (its score - the best score before), which selection does not bias
     cost_usd: Decimal | None  # The cost of its calls; None if a price is unknown
@@ -59,7 +59,7 @@ class Backing:
     who: Who
     n: int  # The number of items with such a verdict
     gap: Mean | None  # The difference of the loop's score and theirs; None without scores from 0 to 1
-    confirmed: Estimate | None  # The share that they accept of the answers that the loop accepted
+    confirmed: Estimate | None  # The share of the answers accepted by the loop that these verdicts accept as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Uplift:
     first: float | None  # Their mean score at iteration 1
     returned: float | None  # Their mean score at the end, by the same evaluator
     gain: Mean | None  # The paired difference of both; its interval resamples rows with their repeats
-    helped: Part  # The items with a higher score at the end; `hurt`: with a lower one; `unchanged`: with the same
+    helped: Part  # Items with a higher score at the end. `hurt`: a lower score; `unchanged`: the same score
     hurt: Part
     unchanged: Part
     iterations: tuple[IterationYield, ...]
@@ -110,7 +110,7 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
 
 
 def _part(scored: Sequence[tuple[ItemOutcome, float, float]], way: int) -> Part:
-    """Return the items whose score rose (1), fell (-1) or stayed (0)."""
+    """Count the items whose score rose (`way` 1), fell (-1) or stayed (0)."""
     rows: defaultdict[str, list[bool]] = defaultdict(list)
     for item, first, final in scored:
         rows[item.custom_id].append(_way(final - first) == way)

@@ -10,11 +10,12 @@ def retry_wait_s(
 
     Args:
         attempt: the number of failed attempts, from 1.
-        first_s: the wait after the first one.
-        max_s: the longest wait, unless the provider asks for more.
-        asked_s: the provider's `retry-after`. An earlier attempt would fail again.
-        rng: for tests.
+        first_s: the wait after the first failed attempt.
+        max_s: the longest wait, unless the provider asks for a longer one.
+        asked_s: the provider's `retry-after`. The wait is never shorter, because an earlier attempt would fail again.
+        rng: the source of the jitter, for tests.
     """
-    # Without jitter, steps that failed together would all come back together. The exponent is bounded for floats.
+    # Without jitter, steps that failed at the same moment would also be retried at the same moment. The exponent is
+    # bounded, because a float overflows at 2 ** 1024.
     grown = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
     return max(grown * (rng or random).uniform(0.5, 1.0), asked_s or 0.0)

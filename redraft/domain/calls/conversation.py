@@ -15,7 +15,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ReplySchema:
-    """The JSON Schema a reply must have; each provider translates it into its own dialect."""
+    """The JSON Schema of a reply. Each provider module translates it into the dialect of its API."""
 
     name: str
     schema: Mapping[str, Any]
@@ -32,7 +32,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class LimitOrigin:
-    """The setting of an output limit, and whether a user has set it. Only a default is lowered for a model."""
+    """The setting that an output limit comes from, and whether a user has set it.
+
+    Only a default is lowered if it exceeds the limit of a model.
+    """
 
     setting: str = "sampling.max_output_tokens"
     is_fixed: bool = False

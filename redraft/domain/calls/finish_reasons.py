@@ -1,8 +1,8 @@
-"""Classify the reason why a model ended its reply: one table for both wire formats and both roles.
+"""Classify finish reasons, by one table for both wire formats and for generator and evaluator.
 
-Vendors spell the same few reasons in many ways (`max_tokens`, `MAX_TOKENS`, `maxTokens`, `length`, `model_length`),
-and gateways add to them (`content_filter: RECITATION`). So the table compares letters and digits only, without case,
-and searches for the words that the vendors' documentation uses.
+Vendors spell the same few reasons in many ways (`max_tokens`, `MAX_TOKENS`, `maxTokens`, `length`, `model_length`), and
+gateways add words (`content_filter: RECITATION`). So the table compares only letters and digits, without case, and
+searches for the words that the vendors' documentation uses.
 """
 
 import re
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Finish(StrEnum):
-    """The meaning of a finish reason for a reply. Only `complete` promises a whole text."""
+    """The meaning of a finish reason. Only `complete` means that no text is missing."""
 
     COMPLETE = "complete"
     CUT = "cut"
@@ -22,13 +22,13 @@ class Finish(StrEnum):
     TOOL_CALL = "tool_call"
     """The model waits for the result of a tool. Redraft offers no tools."""
     FAILED = "failed"
-    """The provider or its server broke the reply off; another attempt may bring a whole one."""
+    """The provider aborted the reply. Another attempt may succeed."""
     UNKNOWN = "unknown"
     """No reason, or one that is not in the table."""
 
 
-# Servers join these words as they like (`stop_token_found`), and some send the token itself (`<|im_end|>`). A word that
-# is not in the list makes the reason another one.
+# Servers combine these words in any order (`stop_token_found`), and some send the token itself (`<|im_end|>`). A reason
+# with any other word does not mean a complete reply.
 _END = r"stop(?:ped|s)?|eo[smdgt]|ended|end|complet(?:ed?|ion)|finish(?:ed)?|succe(?:ss|eded)|ok|done|normal|natural"
 _OF_THE_END = (
     r"reason|token|sequences?|string|str|word|id|found|hit|reached|matched|by|on|criteria|met|of|the|turn|text"
@@ -48,7 +48,7 @@ _BROKEN_OFF = (
     r"|badrequest|reset|internal|running|abandon|degenerat|dead|never|\Anot"
 )
 
-# The first pattern that is found decides, the specific before the vague: `error_toxic` comes from a filter.
+# The first matching pattern decides. Specific patterns stand before general ones: `error_toxic` comes from a filter.
 _TABLE = tuple(
     (finish, re.compile(pattern))
     for finish, pattern in (
@@ -66,11 +66,11 @@ _ABSENT = frozenset({"", "null", "none", "undefined", "nil"})
 
 
 def classify_finish(reason: str | None) -> Finish:
-    """Return what a provider's finish reason says about the reply, whatever its spelling."""
+    """Return the meaning of a provider's finish reason in any spelling."""
     word = re.sub(r"[^a-z0-9]", "", (reason or "").casefold())
     return next((finish for finish, pattern in _TABLE if pattern.search(word)), Finish.UNKNOWN)
 
 
 def is_absent(reason: str) -> bool:
-    """Return whether a text stands for a finish reason that is not there yet."""
+    """Return whether a finish reason is a placeholder, which streams send before the last piece."""
     return reason.strip().casefold() in _ABSENT

@@ -1,4 +1,4 @@
-"""Model names: `provider:name`, or a bare name whose prefix determines the provider."""
+"""Parse model names: `provider:name`, or a bare name whose prefix determines the provider."""
 
 import re
 from dataclasses import dataclass

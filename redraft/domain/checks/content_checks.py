@@ -23,7 +23,7 @@ from redraft.domain.text.languages import (
     prose_of,
 )
 
-# A bound for answers that consist of numbers.
+# Limits the work for answers that consist of numbers.
 _NUMBERS_COUNTED = 100
 _NUMBERS_LISTED = 5
 
@@ -39,7 +39,7 @@ Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 class JsonSchema(StrictModel):
     kind: Literal["json_schema"]
-    value: Schema = Field(description="Any JSON Schema; nothing outside of it is looked up.")
+    value: Schema = Field(description="Any JSON Schema. References to other documents are not supported.")
 
     def run(self, checked: CheckedAnswer) -> CheckResult:
         read = read_answer(checked.answer, self.value)
@@ -65,6 +65,7 @@ class InLanguage(StrictModel):
     def run(self, checked: CheckedAnswer) -> CheckResult:
         prose = prose_of(checked.text)
         letters = sum(map(str.isalpha, prose))
+        # An answer passes unless the guess is reliable, because a wrong guess would reject good answers.
         if letters < LETTERS_MIN:
             return CheckResult(True, f"{amount(letters, 'letter')} are too few to tell a language.")
         guess = guess_language(prose)
@@ -123,6 +124,7 @@ class NumericBetween(StrictModel):
         return self
 
     def run(self, checked: CheckedAnswer) -> CheckResult:
+        # The number in a citation marker is not a number of the answer.
         numerals = list(islice(find_numerals(without_markers(checked.text, checked.sources)), _NUMBERS_COUNTED + 1))
         wanted = range_in_words(self.min, self.max)
         if len(numerals) != 1:
@@ -131,6 +133,7 @@ class NumericBetween(StrictModel):
         shown = quoted(numeral.text)
         low, high = (-inf if self.min is None else self.min), (inf if self.max is None else self.max)
         fitting = [low <= value <= high for value in numeral.values]
+        # A number with an ambiguous comma, `1,234`, has two values, and passes only if both lie within the bounds.
         if all(fitting):
             return CheckResult(True, f"The number {shown} is {wanted}.")
         if any(fitting):

@@ -35,6 +35,7 @@ def normal(text: str) -> str:
 
 
 def fold_case(text: str) -> str:
+    # Case folding does not keep the normal form.
     return normal(text.casefold())
 
 
@@ -50,6 +51,7 @@ def count_chars(text: str) -> int:
 
 def last_chars(text: str, chars: int) -> str:
     """Return `…` and the last characters, or the whole text if it is no longer."""
+    # Segmenting a long text takes long, and a visible character has seldom more than 20 code points.
     seen: list[str] = segmentation.graphemes(text[-20 * chars :], True)
     tail = "".join(seen[-chars:])
     return tail if len(tail) == len(text) else "…" + tail

@@ -1,4 +1,8 @@
-"""Checks: criteria that code decides without a model. Each failed check says what to change."""
+"""The registry of all kinds of checks: criteria that code evaluates without a model.
+
+The modules `content_checks`, `size_checks` and `text_checks` define the kinds: a model with its fields and `run` for
+each.
+"""
 
 from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
@@ -10,7 +14,7 @@ from redraft.domain.bodies.fields import StrictModel
 from redraft.domain.checks.check_results import CheckedAnswer, CheckResult
 from redraft.domain.checks.content_checks import ContentCheck
 from redraft.domain.checks.measures import normal
-from redraft.domain.checks.size_checks import SizeCheck
+from redraft.domain.checks.size_checks import COUNT_MAX, SizeCheck
 from redraft.domain.checks.text_checks import TextCheck
 from redraft.domain.text.cleaning import clean
 
@@ -21,15 +25,15 @@ _CLASSES: dict[str, type[StrictModel]] = {
 CHECK_KINDS = tuple(sorted(_CLASSES))
 KINDS_WITHOUT_VALUE = frozenset(kind for kind, each in _CLASSES.items() if set(each.model_fields) == {"kind"})
 _ECHOED_CHARS = 40
-_SHOWN_MAX = 1_000_000
 
 
 def _names_a_kind(spec: Any) -> Any:
-    """Word a validation error without its input, which pydantic's own message would repeat."""
+    """Refuse a value that is no check or of an unknown kind."""
+    # pydantic's own message would repeat the input.
     if isinstance(spec, StrictModel):
         return spec
     if not isinstance(spec, dict):
-        words = f"is an object, such as {written('max_words', 60)}"
+        words = f"is an object, such as {json_example('max_words', 60)}"
         raise PydanticCustomError("model_type", "{words}", {"words": words})
     kind = cast("dict[str, Any]", spec).get("kind")
     if kind in CHECK_KINDS:
@@ -47,11 +51,11 @@ def _unknown(kind: Any) -> str:
     return f"there is no check {shown}{guess}; needs "
 
 
-def written(kind: str, value: Any = None) -> str:
-    """Write a check of this kind as JSON. A value is shown only if it is a plain number."""
+def json_example(kind: str, value: Any = None) -> str:
+    """Return a check of this kind as JSON, for messages. It contains the value only if that is a plain number."""
     if kind in KINDS_WITHOUT_VALUE:
         return f'{{"kind": "{kind}"}}'
-    is_plain = type(value) is int and 0 <= value <= _SHOWN_MAX
+    is_plain = type(value) is int and 0 <= value <= COUNT_MAX
     shown = f'"value": {value}' if is_plain else "…"
     return f'{{"kind": "{kind}", {shown}}}'
 
@@ -60,6 +64,6 @@ Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_ki
 
 
 def run_check(check: Check, answer: str, *, sources: int = 0) -> CheckResult:
-    """Run a check on any answer; it never raises. `sources` is the number of sources that the answer can cite."""
+    """Run a check on an answer. Never raises. `sources` is the number of sources that the answer can cite."""
     answer = clean(answer)
     return check.run(CheckedAnswer(answer, normal(answer), sources))

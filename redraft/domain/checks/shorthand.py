@@ -1,4 +1,4 @@
-"""Checks as a kind and a value in text, such as `max_words` and `60`."""
+"""Parse checks that are written as a kind and a value in text, such as `max_words` and `60`."""
 
 import json
 import math
@@ -15,10 +15,10 @@ _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 
 
 def read_check(kind: str, text: str | None) -> Check:
-    """Read a check. A range is `2..4`, `2..` or `..4`; a list and a schema are JSON; None stands for no value.
+    """Parse a check. A range is `2..4`, `2..` or `..4`; a list and a schema are JSON; `text` is None without a value.
 
     Raises:
-        ValueError: there is no such check; the message continues after the kind.
+        ValueError: the kind is unknown, or the value does not fit it; the message follows the kind.
     """
     if text is not None and kind in KINDS_WITHOUT_VALUE:
         raise ValueError(f"{kind} takes no value")
@@ -32,7 +32,7 @@ def read_check(kind: str, text: str | None) -> Check:
 
 
 def describe_error(error: ValidationError) -> str:
-    """Word the first validation error without its input."""
+    """Return the message of the first validation error, without the input."""
     return message_of(error.errors(include_url=False, include_input=False)[0])
 
 

@@ -1,4 +1,4 @@
-"""Checks for texts and patterns. Texts are compared in their normal form (`measures.normal`)."""
+"""Checks of the texts and patterns that an answer contains. Texts are compared in normal form (`measures.normal`)."""
 
 from typing import Annotated, Literal, Self
 
@@ -130,6 +130,7 @@ class Search(StrictModel):
 
     @model_validator(mode="after")
     def _is_usable_as_it_is_searched(self) -> Self:
+        # The flag and the normal form change the pattern, so the pattern that is searched for is validated as well.
         if (fault := pattern_error(self.searched())) is not None:
             raise PydanticCustomError("pattern", "{words}", {"words": fault})
         return self
@@ -138,8 +139,9 @@ class Search(StrictModel):
         return f"(?i){normal(self.value)}" if self.ignore_case else normal(self.value)
 
     def run(self, checked: CheckedAnswer) -> CheckResult:
-        # The time that a search takes grows with both the pattern and the text.
         pattern = self.searched()
+        # The time of a search grows with pattern and text. A check that cannot run fails, so that no answer passes
+        # unchecked.
         if not is_searchable(pattern, checked.text):
             words = f"The answer of {amount(len(checked.text), 'character')} is too long to be searched for this"
             return CheckResult(False, f"{words}, so shorten it: {self.value}")

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
 from redraft.domain.checks.descriptions import describe_check
-from redraft.domain.checks.registry import CHECK_KINDS, Check, run_check, written
+from redraft.domain.checks.registry import CHECK_KINDS, Check, json_example, run_check
 from redraft.domain.evaluation.scores import meets
 
 CRITERIA_MAX = 50
@@ -81,7 +81,7 @@ class Criterion(StrictModel):
         fields = cast("dict[str, Any]", spec) if isinstance(spec, dict) else {}
         kind = fields.get("kind")
         if kind in CHECK_KINDS:
-            check = written(kind, fields.get("value"))
+            check = json_example(kind, fields.get("value"))
             words = f'{kind} is a kind of check, which is written "kind": "check", "check": {check}'
             raise PydanticCustomError("check_misplaced", "{words}", {"words": words, "field": "kind"})
         return cast("Any", spec)
@@ -89,7 +89,7 @@ class Criterion(StrictModel):
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
         if self.kind == "check" and self.check is None:
-            words = f"a criterion of kind 'check' needs `check`, such as {written('max_words', 60)}"
+            words = f"a criterion of kind 'check' needs `check`, such as {json_example('max_words', 60)}"
             raise PydanticCustomError("check_misplaced", "{words}", {"words": words, "field": "check"})
         if self.kind != "check" and self.check is not None:
             words = 'only a criterion of kind \'check\' has a `check`: add "kind": "check", or leave `check` out'

@@ -1,7 +1,7 @@
 """Split an answer into blocks: prose, headings, code, rows of tables, notes.
 
-This is not a CommonMark parser. It finds what sentences and citations need, takes linear time, and never fails;
-docs/decisions/0023-less-analysis-of-grounded-text.md says why it uses no library.
+This is not a CommonMark parser. It finds only the blocks that sentences and citations need. It takes linear time and
+never raises. docs/decisions/0023-less-analysis-of-grounded-text.md has the reasons against a library.
 """
 
 import re
@@ -62,7 +62,10 @@ class Layout:
 
 
 class _Reader:
-    """Reads the lines once. Each `_take_…` method returns whether it has read the lines at `at`."""
+    """Reads the lines once, in order.
+
+    Each `_take_…` method reads one block that begins at line `at`, and returns False if another block begins there.
+    """
 
     def __init__(self, text: str, known: Known | None) -> None:
         self.known = known
@@ -137,7 +140,8 @@ class _Reader:
                 end += 1
             end += 1
         else:
-            # An unclosed fence must not hide the rest of the answer from the rule, so it ends at the next blank line.
+            # An unclosed fence must not hide the rest of the answer from the grounding rule, so its block ends at the
+            # next blank line.
             while end < len(self.lines) and self.lines[end].text:
                 end += 1
         self._add(line, self.lines[end - 1], "code")
@@ -145,6 +149,7 @@ class _Reader:
         return True
 
     def _take_indented(self, line: Line) -> bool:
+        # In CommonMark, an indented line within a paragraph or a list is no code.
         if line.indent < 4 or self.prose or self.in_list or line.starts_block or line.is_quote:
             return False
         end = self.at + 1
@@ -264,6 +269,7 @@ def code_spans(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _inline_code(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    # In CommonMark, inline code ends at the next run of as many backticks. The index by length keeps the time linear.
     runs = [(found.start(), found.end()) for found in _TICKS.finditer(text, start, end)]
     by_length: dict[int, list[int]] = {}
     for at, (first, last) in enumerate(runs):

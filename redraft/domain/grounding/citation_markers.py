@@ -23,8 +23,8 @@ Style = Literal["inline", "footnote", "endnote"]
 _BARE_MAX = 999
 
 _OPEN, _SHUT = r"\[【\uff3b\u3014\u3016\u27e6", r"\]】\uff3d\u3015\u3017\u27e7"
-_BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<said>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
-# A line may break within a marker, but a paragraph may not.
+_BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
+# A marker may contain a line break, but no paragraph break.
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
 _PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
 _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
@@ -57,11 +57,12 @@ _CITING = re.compile(
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
-# This may still be a citation if the bracket contains other words.
+# A word for a source with a number. A bracket that contains it may be meant as a citation despite its other words.
 _MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
-# Negative numbers, decimals, times, formulas, footnotes, escapes, code, names such as `IPv6 zone` and `HTTP/2`.
+# A bracket with one of these is not meant as a marker: negative numbers, decimals, times, formulas, footnotes, escapes,
+# code, names such as `IPv6 zone` and `HTTP/2`.
 _NO_MARK = re.compile(
     r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\`@]|(?<!\w)[\"']|\b[a-z]\d|[^\W\d][/(]\d|\d-?[A-Za-z]{2}"
     r"|[A-Za-z]\d+(?:[A-Za-z]|(?: [^\W\d]+)+\Z)"
@@ -94,7 +95,7 @@ _NOTE = re.compile(r"\[\^(\d{1,40})\]")
 _LABEL = re.compile(r":[ \t]")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
-# Values, variables, arguments of calls, and compounds of chemistry that begin with numbers.
+# The text beside a bracket that is a value, an index, an argument of a call, or part of a chemical name.
 _OPERATOR = re.compile(
     r"(?:[ \t]=|\w\":|[\u2208\u2209\u2282\u2286\u00d7]|\\(?:(?:not)?in|subset(?:eq)?|times|cdot))[ \t]*\Z"
 )
@@ -126,7 +127,7 @@ class Marker:
 
 
 def find_markers(text: str, style: Style = "inline") -> list[Marker]:
-    """Find all markers in order, valid or not; superscripts in footnote style only."""
+    """Find all markers of a text in order, also invalid ones. Superscripts are markers only in the footnote style."""
     return markers_of(read_layout(text), style)
 
 
@@ -153,16 +154,17 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Marker]:
     labels = set(_LINK_LABELS.findall(text))
     arrays = set(_FIRST_ITEM.findall(text))
     for found in _BRACKETS.finditer(text):
-        content, places = _printed(text, *found.span("said"))
-        if not any(map(str.isdecimal, content)) or _PARAGRAPH.search(found["said"]):
+        content, places = _printed(text, *found.span("content"))
+        if not any(map(str.isdecimal, content)) or _PARAGRAPH.search(found["content"]):
             continue
         citing = _CITING.fullmatch(content)
         is_named = bool(citing and citing["name"])
+        # In `m[0][1]`, the second bracket is an index because it follows one.
         if not is_named and _is_index(found, index_end, arrays):
             index_end = found.end()
         elif is_named or not _LINK.match(text, found.end()):
             marker = _citing(citing, found, places, layout, sources) if citing else None
-            if marker is None and found["said"] not in labels:
+            if marker is None and found["content"] not in labels:
                 marker = _unread(content, found, sources)
             if marker is not None:
                 yield marker
@@ -244,7 +246,7 @@ def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
 
 
 def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
-    """Return the sources named in the tail of a marker; None if the tail states something."""
+    """Return the sources that the tail of a marker names; None if the tail contains a statement."""
     found: list[tuple[int, int]] = []
     at = 0
     for again in _AGAIN.finditer(tail):
@@ -280,7 +282,7 @@ def _is_index(found: re.Match[str], index_end: int, arrays: set[str]) -> bool:
     """Whether a bracket is an index, a value or a name: `a[1]`, `m[0][1]`, `x = [1, 2]`, `[3]rotaxane`."""
     text, (start, end) = found.string, found.span()
     before = max(0, start - 30)
-    is_argument = "," in found["said"] and _CALL.search(text, before, start) is not None
+    is_argument = "," in found["content"] and _CALL.search(text, before, start) is not None
     if start == index_end or is_argument or _OPERATOR.search(text, before, start):
         return True
     glued = _WORD_END.search(text, max(0, start - 50), start)

@@ -115,7 +115,8 @@ def _by_labels(marker: Marker, labels: dict[int, int]) -> Marker:
 def _without_values(markers: list[Marker], sources: int, *, is_named: bool) -> list[Marker]:
     """Leave out plain brackets that are values, such as a roll of dice `[6]`.
 
-    They are values if none of them points to sources only, while markers of another spelling or a list do.
+    Plain brackets are values if none of them contains only numbers of existing sources, and if markers of another
+    spelling or a reference list cite the sources.
     """
     fitting = [marker for marker in markers if _exists(marker, sources)]
     if any(marker.is_plain for marker in fitting) or not (fitting or is_named):
@@ -214,7 +215,7 @@ def cited_numbers(text: str, sources: int) -> set[int]:
 
 
 def _existing(first: int, last: int, sources: int) -> Sequence[int]:
-    """Return the existing sources of a range. Of an invalid one only the ends count: `[1-99999]` cites no other."""
+    """Return the existing sources of a range. Of an invalid range only the ends count: `[1-99999]` cites only 1."""
     if 1 <= first <= last <= sources:
         return range(first, last + 1)
     return [number for number in dict.fromkeys((first, last)) if 1 <= number <= sources]

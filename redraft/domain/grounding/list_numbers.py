@@ -1,4 +1,4 @@
-"""Blank the numbers by which an answer counts and orders, because no source has to contain them.
+"""Blank the numbers with which an answer counts or orders its own items, because no source has to contain them.
 
 They are enumerators (`Step 1:`, `(2)`, `1.1`), names of sources (`according to Source 2`), and counts of the answer's
 own items (`Here are 3 facts:`); docs/grounding.md has the rule.
@@ -66,7 +66,7 @@ _PARTS = re.compile(
 
 
 class ListNumbers:
-    """Blanks these numbers in the sentences of one answer, which must be passed in order."""
+    """Blanks such numbers in the sentences of one answer. The sentences must be passed in order."""
 
     def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:
         self._sources = sources
@@ -74,7 +74,7 @@ class ListNumbers:
         self._seen: set[tuple[int, ...]] = {(number,) for number in numbered}
 
     def blank(self, plain: str, *, is_lead_in: bool = False) -> str:
-        """Replace these numbers in a sentence by spaces."""
+        """Replace such numbers in a sentence by spaces."""
         if not _DIGITS.search(plain):
             return plain
         spans = [*self._enumerators(plain), *self._names(plain), *self._counts(plain, is_lead_in=is_lead_in)]
@@ -90,15 +90,15 @@ class ListNumbers:
         found = _AT_START.match(plain)
         if found:
             name = found.lastgroup or "n"
-            if name == "sign" or (("." in found[name] or name == "n") and self._counts_on(found[name])):
+            if name == "sign" or (("." in found[name] or name == "n") and self._continues_count(found[name])):
                 spans.append(found.span(name))
         for found in _ANYWHERE.finditer(plain):
             name = found.lastgroup or "step"
-            if self._counts_on(found[name]):
+            if self._continues_count(found[name]):
                 spans.append(found.span(name))
         return spans
 
-    def _counts_on(self, shown: str) -> bool:
+    def _continues_count(self, shown: str) -> bool:
         """Whether a number starts a count or continues one. `Step 9` alone is an invented number."""
         parts = tuple(map(int, shown.split(".")))
         before = (*parts[:-1], parts[-1] - 1)

@@ -1,7 +1,8 @@
 """Recognise sentences that state nothing: small talk, and sentences that say that the sources do not answer.
 
-Both are short lists. The whole sentence has to match, so that no statement can hide behind "I hope" or "unfortunately".
-A sentence that is not recognised counts as a statement without a source, which costs an iteration.
+Both are recognised by short lists. The whole sentence has to match, so that no statement passes because it begins with
+"I hope" or "unfortunately". A sentence that is not recognised counts as a statement without a source, which costs an
+iteration.
 """
 
 # ruff: noqa: RUF001  (Cyrillic letters)

@@ -13,13 +13,13 @@ from functools import lru_cache
 from redraft.domain.text.content_words import is_unspaced
 from redraft.domain.text.visible_text import visible
 
-# The minimum of letters and digits in a quote, and in each part of one with ellipses. Those of scripts without spaces
-# count twice. Shorter quotes occur in any source by chance.
+# The minimum of letters and digits in a quote, and in each part of a quote with ellipses. Shorter quotes occur in any
+# source by chance. Letters of scripts without spaces count twice.
 _QUOTE_CHARS_MIN, _PART_CHARS_MIN = 8, 6
 # A longer gap would let a quote join distant words into a statement that the source does not make.
 _GAP_CHARS_MAX = 300
 _PARTS_MAX = 3
-# Bounds the attempts at places that would cut a word: in `aaaa…` each character is one.
+# Limits the matches that are skipped because they begin or end within a word. `aaaa…` has one at each character.
 _TRIES_MAX = 1000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"
@@ -48,6 +48,7 @@ class Quotable:
 
 
 def read_quotable(source: str) -> Quotable:
+    """Normalise a source, and record the original positions of its unchanged parts."""
     parts: list[str] = []
     places, origins = [0], [0]
     length = at = 0
@@ -76,8 +77,8 @@ def find_quote(quote: str, source: str | Quotable) -> tuple[int, int] | None:
     """Return the position of a quote in the original source, or None.
 
     An ellipsis stands for up to `_GAP_CHARS_MAX` characters. The parts around it must follow in this order, and the
-    position reaches from the first part to the last. The case of the first letter of each part, full stops at the end
-    and quotation marks around the quote do not count.
+    position reaches from the first part to the last. The comparison ignores the case of the first letter of each part,
+    full stops at the end, and quotation marks around the quote.
     """
     there = read_quotable(source) if isinstance(source, str) else source
     wanted = read_quotable(quote).text.strip(_OUTER)

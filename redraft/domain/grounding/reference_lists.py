@@ -1,8 +1,8 @@
 """Read reference lists and definitions of footnotes at the end of an answer.
 
 A list is a line such as "Sources" or "References", and entries beneath it that each begin with a number and name a
-source. If an entry says more than that, all the lines are prose. Otherwise an answer could state anything beneath a
-heading "Notes", which the grounding rule does not check.
+source. If an entry contains anything else, all the lines are prose. Otherwise an answer could make statements beneath a
+heading "Notes" that the grounding rule does not check.
 """
 
 import re
@@ -130,7 +130,7 @@ def heads_a_list(line: str) -> bool:
 
 
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
-    """Read the entries of the line at `start`, such as `Sources: [1], [3]`; none if it says anything else."""
+    """Read the entries of the line at `start`, such as `Sources: [1], [3]`; none if the line contains anything else."""
     head = _IN_ONE_LINE.match(line)
     entries: list[Entry] = []
     at = head.end() if head else len(line)
@@ -167,13 +167,13 @@ def _read_entry(line: str, start: int) -> Entry | None:
 
 
 def _names_source(entry: Entry, rest: str, known: Known | None, *, must_name: bool = False) -> bool:
-    """Whether an entry names a source and says nothing else.
+    """Whether an entry names a source and contains nothing else.
 
     Args:
         entry: the beginning of the line.
         rest: the rest of the line, with the lines that continue it.
         known: the sources if they are known.
-        must_name: the entry must contain a known name; any title is not enough.
+        must_name: the entry must contain the name of a known source; another title is not enough.
     """
     if len(rest) >= _REST_CHARS_MAX or (entry.is_plain and known is not None and not known.has(entry.number)):
         return False
@@ -269,9 +269,9 @@ class ReferenceList:
 
 
 def find_reference_lists(text: str, lines: Sequence[Line], known: Known | None) -> dict[int, ReferenceList]:
-    """Find the reference lists at the end of an answer, by their first line.
+    """Return the reference lists at the end of an answer, by the index of their first line.
 
-    Only a farewell of two lines may follow them. Anywhere else such lines are an ordinary list.
+    At most two short lines, such as a farewell, may follow them. Anywhere else such lines are an ordinary list.
     """
     used: dict[str, int] = {}
     for label in _USED.finditer(text):
@@ -296,13 +296,13 @@ def _is_farewell(lines: Sequence[Line]) -> bool:
 def _entries(
     found: ReferenceList, lines: Sequence[Line], known: Known | None, used: dict[str, int]
 ) -> tuple[Entry, ...] | None:
-    """Return the entries of a list, or None if one of its items says more than the name of a source."""
+    """Return the entries of a list, or None if one of its items contains more than the name of a source."""
     begin = found.items[0].line.begin
     if found.head == found.first:
         is_list = all(_defines(item, known, used, begin) for item in found.items)
         return tuple(item.entry for item in found.items if item.entry and item.entry.is_named) if is_list else None
     heading = _HEADING.fullmatch(lines[found.head].text.strip())
-    # Such a heading may also stand above remarks.
+    # Beneath "Notes" or "Footnotes" an answer may also make remarks.
     must_name = heading is not None and heading["notes"] is not None
     is_list = all(
         item.entry and _names_source(item.entry, item.rest, known, must_name=must_name) for item in found.items
@@ -311,7 +311,7 @@ def _entries(
 
 
 def _defines(item: _Item, known: Known | None, used: dict[str, int], begin: int) -> bool:
-    """Whether an item defines a footnote that is used before, and says nothing but a title."""
+    """Whether an item defines a footnote that the text before uses, and contains only a title."""
     label = DEFINITION.match(item.line.text)
     if not label or used.get(label["name"] or label["raised"], begin) >= begin:
         return False

@@ -72,7 +72,7 @@ class Evidence:
         stems: for each stem, the numbers of the sources that contain it.
         values: for each numeric value, the numbers of the sources that contain it.
         ordered: the values in ascending order, for ranges.
-        known: numbers of question and conversation: an answer may repeat them, but they support nothing.
+        known: the numbers of question and conversation. An answer may repeat them, but they support nothing.
         count: the number of sources.
         heads: the beginnings of the sources, for the guess of their language.
     """
@@ -111,8 +111,8 @@ def _values(read: TextContent) -> set[float]:
 def ground(answer: str, cited: Cited, evidence: Evidence, style: Style = "inline") -> Grounding:
     """Score the grounding of an answer.
 
-    `cited` and `evidence` must be of this answer and of the same sources. In the style `endnote` each sentence cites
-    the reference list.
+    `cited` must belong to this answer, and `evidence` to the sources of `cited`. In the style `endnote` each sentence
+    counts as citing the sources of the reference list.
     """
     reading = _Reading(answer, cited, evidence, style)
     prose: list[tuple[int, ...]] = []
@@ -171,7 +171,7 @@ class _Reading:
             self.scored.append(_score_sentence(sentence, numbers, numbers or self.whole, rests_on, read, self.evidence))
 
     def _states_nothing(self, sentence: Sentence, bare: str, read: TextContent) -> bool:
-        # Every cited sentence is checked.
+        # A sentence with a marker is always scored: a citation claims that a source supports it.
         if markers_in(self.cited.markers, sentence):
             return False
         if asks_for_sources(bare):

@@ -24,7 +24,7 @@ _TITLES = "「『《〈｢〝"
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))
 _PARTICLES = "とっだでのはがをにも、，；。"
 # Korean suffixes after a quotation ("said so"), which continue the sentence.
-_SAID = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
+_KOREAN_QUOTATIVES = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
 # `「はい。」「いいえ。」の二つ` is one sentence about both; with `と` the rest may concern the last one only.
 _MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
 # A longer quotation is split into its sentences, because it may contain several statements.
@@ -111,7 +111,7 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
     is_new_line = "\n" in found["gap"] or "\r" in found["gap"]
     # A word in lower case continues the sentence unless it is a name such as iPhone or pH.
     is_lower = word[:1].islower() and not word[1:2].isupper()
-    goes_on = (is_lower or (found["close"] != "" and word.startswith(_SAID))) and not is_new_line
+    goes_on = (is_lower or (found["close"] != "" and word.startswith(_KOREAN_QUOTATIVES))) and not is_new_line
     if found["stop"][-1] in _WIDE:
         return _behind_wide(masked, found, start, end)
     is_end = bool(found["gap"] or found["marks"]) and _ends(masked, found, start, word)
@@ -124,7 +124,10 @@ def _boundary(masked: str, found: re.Match[str], start: int, end: int) -> int | 
 
 
 def _behind_wide(masked: str, found: re.Match[str], start: int, end: int) -> int | None:
-    """Return the same for an East Asian full stop, which may only end a quotation: `「やめろ。」の一言だった。`."""
+    """Return the position of the next sentence after an East Asian full stop, or None if this sentence continues.
+
+    The stop may only end a quotation within the sentence: `「やめろ。」の一言だった。`.
+    """
     at = found.end("stop")
     open_ones = [opener for opener in _WIDE_CLOSERS if _is_open(masked, opener, start, at)]
     if not open_ones:
@@ -232,7 +235,7 @@ def _add(found: list[Sentence], text: str, masked: str, span: tuple[int, int], k
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    # The later lines of a block quote begin with its sign.
+    # Each line of a block quote begins with `>`.
     while start < end and (text[start].isspace() or text[start] == ">"):
         start += 1
     while start < end and text[end - 1].isspace():

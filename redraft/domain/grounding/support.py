@@ -14,8 +14,8 @@ from redraft.domain.grounding.non_statements import asks_for_sources
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence
 from redraft.domain.text.cleaning import preview
 
-# The share of the statements that must cite a source, or share half of their words with one. It allows an answer a
-# conclusion of its own.
+# At least this share of the statements must cite a source, or share half of their words with one. The rest leaves room
+# for a conclusion of the answer's own.
 SUPPORTED_SHARE_MIN = 0.8
 
 _PROBLEMS_MAX = 10
@@ -30,7 +30,7 @@ Reason = Literal["number", "uncited", "unrelated"]
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A sentence that no source supports, with its position in characters of the text.
+    """A sentence that no source supports, with its position in characters of the answer.
 
     Attributes:
         reason: `number`: it contains a number that is in no source; `uncited`: it cites no source and resembles none;
@@ -59,8 +59,8 @@ def find_support(
 ) -> Support:
     """Apply the grounding rule to the scored sentences and the marker issues of an answer.
 
-    Without sources every statement is unsupported. If it `must_cite`, an answer that states something has to cite a
-    source; the feedback names the spelling of the style.
+    Without sources every statement is unsupported. With `must_cite`, an answer that states something has to cite a
+    source. The feedback asks for markers in the spelling of `style`.
     """
     if sources == 0:
         return _without_sources(grounding, issues)
@@ -118,7 +118,7 @@ def _missing(style: Style) -> str:
 
 def _wrong_markers(issues: Sequence[Issue]) -> list[str]:
     what_to_do = " Cite a source that exists, or delete the marker."
-    # The messages of these two already contain the remedy.
+    # The messages of these two codes already say what to do.
     wrong = [each.message + ("" if each.code in {"too_many", "unread_mark"} else what_to_do) for each in issues]
     return shortened(wrong, "more citation markers are wrong")
 

@@ -13,7 +13,7 @@ from redraft.domain.evaluation.rubrics import Criterion, Rubric, evaluated_by_mo
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.cleaning import clean
 
-CHECK_KINDS = (
+DRAFT_CHECK_KINDS = (
     *("max_words", "min_words", "max_chars", "min_chars", "lines", "bullets"),
     *("contains", "not_contains", "starts_with", "ends_with", "language", "is_json", "is_url_free"),
 )
@@ -117,8 +117,8 @@ def _criterion(line: Any, number: int) -> Criterion:
 
 def _check(fields: Mapping[str, Any], place: str) -> Any:
     kind, value = _text(fields, "check"), fields.get("value")
-    if kind not in CHECK_KINDS:
-        raise ValueError(f"{place}: a criterion of kind check names in `check` one of {', '.join(CHECK_KINDS)}.")
+    if kind not in DRAFT_CHECK_KINDS:
+        raise ValueError(f"{place}: a criterion of kind check names in `check` one of {', '.join(DRAFT_CHECK_KINDS)}.")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     text = f"{value:g}" if is_number else _text(fields, "value")
     try:

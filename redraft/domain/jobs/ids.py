@@ -1,4 +1,4 @@
-"""Ids: a prefix that names the noun, and a UUIDv7, so that ids sort by age."""
+"""Ids: a prefix that names the kind of resource, and a UUIDv7, so that ids sort by the time of their creation."""
 
 import hashlib
 from typing import NewType
@@ -27,5 +27,5 @@ def new_id(noun: str) -> str:
 
 
 def id_from_seed(noun: str, seed: str) -> str:
-    """Return the same id for the same seed, so that a repeated insert conflicts with the first one."""
+    """Return the same id for the same seed, so that a repeated insert violates the primary key."""
     return f"{PREFIXES[noun]}{hashlib.sha256(seed.encode(errors='replace')).hexdigest()[:32]}"

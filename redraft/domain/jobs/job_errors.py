@@ -6,7 +6,7 @@ from redraft.errors import RETRYABLE_CODES
 
 TRUNCATED = "output_truncated"
 OUTPUT_LIMIT = "output_limit"
-"""The member of an error that says, and at how many tokens if that is known, that an answer was cut off."""
+"""The member of an error that marks an answer as truncated: the limit in tokens, or None if it is unknown."""
 
 TITLES = {
     "provider_auth": "The provider refused the key",
@@ -34,7 +34,7 @@ TITLES = {
 def job_error(
     code: str, detail: str, *, model: str | None = None, iteration: int | None = None, attempts: int | None = None
 ) -> dict[str, Any]:
-    """The error object of a job, an evaluation or a call; `docs/errors.md` explains each code."""
+    """Build the error object of a job, an evaluation or a call; `docs/errors.md` explains each code."""
     return {
         "type": f"urn:redraft:error:{code}",
         "title": TITLES[code],

@@ -18,13 +18,13 @@ Strategy = Literal["revise", "fresh", "encourage"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One verdict as the loop sees it.
+    """The fields of an evaluation that the loop needs.
 
     Attributes:
         score: None if the evaluation is an error or was skipped.
-        passed: accepted by score and requirements.
+        passed: the score reaches the threshold, and every required criterion is met.
         is_qualified: every required criterion is met.
-        is_skipped: the answer was not evaluated and will not be.
+        is_skipped: the evaluation was skipped on purpose.
         is_truncated: the answer was cut off at the output limit, so it is not evaluated.
     """
 
@@ -40,7 +40,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One candidate of one iteration. It is outdated if it was written from other sources than the job has now."""
+    """One candidate of one iteration. It is outdated if the job's sources have changed since it was generated."""
 
     iteration: int
     candidate: int
@@ -70,9 +70,9 @@ class Rules:
     """The fields of a request that control the loop.
 
     Attributes:
-        iteration_limit: the highest iteration number (a continuation raises it).
-        first_iteration: where the loop, or its latest continuation, began; plateaus count from there.
-        prefers_latest: of equal scores the latest iteration is the best one, as with yes/no evaluations.
+        iteration_limit: the highest number of an iteration. A continuation raises it.
+        first_iteration: the number of the first iteration of the loop or of its latest continuation.
+        prefers_latest: if scores are equal, the latest iteration is the best, as for yes/no evaluations.
     """
 
     iteration_limit: int
@@ -120,10 +120,10 @@ class Feedback:
         failing: the criteria that the base does not meet.
         problems: other changes to make.
         kept: the criteria that the base meets; the next answer must meet them too.
-        later_problems: the problems of a later attempt with no better score.
+        later_problems: the problems of an attempt after the base, whose score is not better.
         cut: notes on the latest answers that were cut off at the output limit.
         vetoes: problems found by code that keep the base from being accepted at any score.
-        fails_unseen: a hidden criterion is not met.
+        fails_unseen: the base does not meet a hidden criterion.
         guidance: feedback from a person.
     """
 
@@ -146,13 +146,12 @@ def passes(score: float | None, threshold: float) -> bool:
 
 
 def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Attempt | None:
-    """Return the attempt with the highest valid score among those that meet the required criteria.
+    """Return the attempt with the highest score, preferring those that meet the required criteria.
 
-    Without one it is the last whole answer, or None if there is no whole answer.
-
-    On ties it is the earliest attempt, or with `prefers_latest` the first one of the latest iteration. An answer
-    from other sources counts only if no other answer has a score. An earlier pass does not count, because a
-    continuation may have changed the threshold.
+    If scores are equal, the earliest attempt is the best, or with `prefers_latest` the first attempt of the latest
+    iteration. An outdated answer is the best only if every scored answer is outdated. `passed` has no influence,
+    because a continuation may have changed the threshold. If no attempt has a score, the result is the last complete
+    answer, or None if there is no complete answer.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
     scored = _scored(ordered)
@@ -167,7 +166,7 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
 
 
 def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
-    # Half an answer is neither evaluated nor compared with others.
+    # A truncated answer is neither evaluated nor compared with others.
     return [attempt for attempt in attempts if not attempt.is_truncated]
 
 
@@ -181,12 +180,12 @@ def _scored(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def is_accepted(attempt: Attempt, threshold: float) -> bool:
-    """Whether an answer meets the current threshold and all requirements. An answer from other sources never does."""
+    """Whether an answer meets the current threshold and all required criteria. An outdated answer never does."""
     return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
 
 
 def earlier_duplicate(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return an earlier whole attempt with the same answer after white space folding, an evaluated one if possible."""
+    """Return an earlier complete attempt with the same answer apart from white space, if possible an evaluated one."""
     folded = fold(attempt.answer)
     twins = [
         other
@@ -202,6 +201,7 @@ def next_action(rules: Rules, attempts: Sequence[Attempt]) -> LoopAction:
     latest = current[0].iteration if current else 0
     if any(attempt.evaluation is None for attempt in current):
         return Evaluate(latest)
+    # A continuation generates at least once, even if an earlier answer passes.
     if latest < rules.first_iteration:
         return Generate(latest + 1)
     reason = _reason_to_stop(rules, attempts, current)
@@ -220,6 +220,7 @@ def next_rescored(attempts: Sequence[Attempt]) -> LoopAction:
 
 def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence[Attempt]) -> StopReason | None:
     evaluations = [attempt.evaluation for attempt in current if attempt.evaluation]
+    # Acceptance comes first: an answer that passes in the last iteration is accepted, not stopped by the limit.
     if any(evaluation.passed for evaluation in evaluations):
         return StopReason.ACCEPTED
     if any(evaluation.is_skipped for evaluation in evaluations):
@@ -234,22 +235,24 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
 
 
 def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:
-    """Return the stop reason, or an evaluator error if no attempt has a score although there was a whole answer."""
+    """Return the stop reason, or the reason of a failure if no attempt has a score."""
     if _scored(attempts):
         return reason
     return StopReason.EVALUATOR_ERROR if _whole(attempts) or not attempts else StopReason.ERROR
 
 
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
-    """Early stopping: whether the last iterations gained no more than delta on the best score before them."""
+    """Whether the last `plateau_patience` iterations raised the best score by at most `plateau_delta`."""
     baseline: Attempt | None = None
     idle = 0
     for iteration in sorted({attempt.iteration for attempt in attempts}):
         best = best_of(_scored(a for a in attempts if a.iteration == iteration))
+        # An iteration without a score shows neither a gain nor a plateau.
         if best is None:
             continue
         if baseline is None or _gains(best, baseline, rules.plateau_delta):
             baseline, idle = best, 0
+        # Iterations before a continuation do not count, or it could stop after its first iteration.
         elif iteration >= rules.first_iteration:
             idle += 1
     return 0 < rules.plateau_patience <= idle

@@ -61,7 +61,7 @@ Models = ModelName | Annotated[list[ModelName], Field(min_length=1, max_length=1
 
 
 class Revision(StrictModel):
-    """How a low score leads to the next generation."""
+    """How the next answer is generated after a low score."""
 
     strategy: Literal["revise", "fresh", "encourage"] = "revise"
     start_from: Literal["best", "last"] = Field(default="best", alias="from")
@@ -81,7 +81,7 @@ class Limits(StrictModel):
 
 
 class Sampling(StrictModel):
-    """None = not sent to the provider."""
+    """Sampling parameters. A parameter that is null is not sent to the provider."""
 
     temperature: float | None = Field(
         default=None,
@@ -240,7 +240,12 @@ class GenerateAnswer(EvaluationFields):
         default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
     system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
-    candidates: int = Field(default=1, ge=1, le=8, description="Parallel attempts per iteration; the best goes on.")
+    candidates: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Number of parallel answers per iteration; the loop continues with the best one.",
+    )
     revision: Revision = Revision()
     stop: Stop = Stop()
     answer_schema: Annotated[dict[str, Any] | StructureName | None, BeforeValidator(_known_structure)] = Field(
@@ -313,7 +318,8 @@ class ContinueJob(StrictModel):
 AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
 
 
-def _without_demands(schema: dict[str, Any]) -> None:
+def _without_requirements(schema: dict[str, Any]) -> None:
+    # The values come from the row, the defaults and the overrides of a run together, so none of them needs all fields.
     schema.pop("required", None)
     for field in schema["properties"].values():
         field.pop("default", None)
@@ -322,28 +328,29 @@ def _without_demands(schema: dict[str, Any]) -> None:
 class JobFields(GenerateAnswer):
     """Any fields of a job, and `vars` for templates. This model only describes them; it validates nothing."""
 
-    model_config = ConfigDict(json_schema_extra=_without_demands)
+    model_config = ConfigDict(json_schema_extra=_without_requirements)
 
     vars: dict[str, Any] = Field(default={}, description="Values for {{ templates }}.")
 
 
 def evaluator_calls_max(request: EvaluationFields) -> int:
-    """The maximum number of evaluator calls of one iteration without retries, at one call per criterion."""
+    """Return the maximum number of evaluator calls per iteration, without retries and at one call per criterion."""
     samples = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
     return samples * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:
-    """The generator's models in order; the request must be normalised (model set)."""
+    """Return the generator's models in order. The request must be normalised, so that `model` is set."""
     models = request.model
     return tuple(models) if isinstance(models, list) else (models or "",)
 
 
 def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
     """Return a digest of dumped sources. A verdict holds only for the sources it was made with."""
-    said = [[source["title"], source["metadata"], source["content"]] for source in sources]
-    return hashlib.sha256(to_json(said)).hexdigest()[:16]
+    # Without ids and retriever scores, which no prompt contains.
+    shown = [[source["title"], source["metadata"], source["content"]] for source in sources]
+    return hashlib.sha256(to_json(shown)).hexdigest()[:16]
 
 
 def dump(request: StrictModel) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Parses the text form of rubrics: one criterion per line, or JSON if lines cannot express the rubric.
 
-A line states what is true of a good answer: `Names the river.` Prefixes, in this order: `!` required, `#name` its
-id, `*2` its weight; then `scale:` for levels from 0 to 5. A check is its kind and value, `max_words=60` or `is_json`,
-with words of its own after ` -- `.
+A line is a statement that is true of a good answer: `Names the river.` It may begin with prefixes, in this order: `!`
+for a required criterion, `#name` for its id, `*2` for its weight, `scale:` for levels from 0 to 5. A check is its kind
+and value, `max_words=60` or `is_json`, optionally with ` -- ` and a statement after it.
 """
 
 import json
@@ -20,7 +20,7 @@ from redraft.domain.jobs.drafts import kebab, unused_id
 _RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
 _BULLET = re.compile(r"^[-•]\s+")
 _LINE = re.compile(
-    r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<said>.*)",
+    r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<statement>.*)",
     re.DOTALL,
 )
 _CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
@@ -50,7 +50,7 @@ def read_rubric(text: str) -> list[Any] | None:
 
 
 def lines_like_checks(text: str) -> list[str]:
-    """List the lines that look like a check but were read as a criterion in words."""
+    """Return the lines that look like a check but are read as a statement, so that a form can warn about them."""
     return [] if text.strip()[:1] in {"[", "{"} else [line for line in _lines(text) if _is_check_like(line)]
 
 
@@ -59,9 +59,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _is_check_like(line: str) -> bool:
-    said = found["said"].strip() if (found := _LINE.fullmatch(line)) and not found["scale"] else ""
+    statement = found["statement"].strip() if (found := _LINE.fullmatch(line)) and not found["scale"] else ""
     try:
-        return bool(_CHECK_LIKE.match(said)) and _check(said) is None
+        return bool(_CHECK_LIKE.match(statement)) and _check(statement) is None
     except ValueError:
         return False
 
@@ -78,11 +78,11 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
     parts = _LINE.fullmatch(line)
     if parts is None:
         raise ValueError("it cannot be read")
-    said = parts["said"].strip()
-    if not said:
+    statement = parts["statement"].strip()
+    if not statement:
         raise ValueError("it says nothing of the answer")
-    check = None if parts["scale"] else _check(said)
-    own = check or {"text": said, "kind": "scale" if parts["scale"] else "binary"}
+    check = None if parts["scale"] else _check(statement)
+    own = check or {"text": statement, "kind": "scale" if parts["scale"] else "binary"}
     name = parts["id"] or unused_id(kebab(own.get("text") or own["check"]["kind"]), taken)
     marks: dict[str, Any] = {"required": True} if parts["required"] else {}
     if parts["weight"]:
@@ -90,9 +90,9 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
     return {"id": name, **own, **marks}
 
 
-def _check(said: str) -> dict[str, Any] | None:
+def _check(statement: str) -> dict[str, Any] | None:
     """Return the check that a line names, or None."""
-    found = _CHECK.fullmatch(said)
+    found = _CHECK.fullmatch(statement)
     kind = found["kind"].replace("-", "_") if found else ""
     if found is None or kind not in CHECK_KINDS or (not found["equals"] and kind not in KINDS_WITHOUT_VALUE):
         return None
@@ -115,13 +115,13 @@ def write_rubric(rubric: Sequence[Any]) -> str:
 
 
 def _line(criterion: Criterion) -> str:
-    said = criterion.text if criterion.check is None else _written(criterion.check, criterion.text)
+    statement = criterion.text if criterion.check is None else _written(criterion.check, criterion.text)
     usual_id = kebab(criterion.text or (criterion.check.kind if criterion.check else ""))
     shown = [
         "!" if criterion.required else "",
         "" if criterion.id == usual_id else f"#{criterion.id}",
         f"*{criterion.weight:g}" if criterion.weight != 1 else "",
-        f"scale: {said}" if criterion.kind == "scale" else said,
+        f"scale: {statement}" if criterion.kind == "scale" else statement,
     ]
     return " ".join(part for part in shown if part)
 

@@ -1,7 +1,7 @@
-"""`skip: auto`: instructions that need no evaluation. The rule is narrow on purpose; `docs/criteria.md` describes it.
+"""`skip: auto`: recognise instructions that need no evaluation; `docs/criteria.md` describes the rule.
 
-An instruction is too simple when it is nothing but small talk or nothing but a sum. A request with a form, a rubric,
-a schema, sources or a known good answer is always evaluated.
+Such an instruction is only small talk or only a sum. The rule is narrow, because without an evaluation a wrong answer
+is returned unnoticed. A request with a format, a rubric, a schema, sources or a reference answer is always evaluated.
 """
 
 import re
@@ -28,7 +28,7 @@ _SUM = re.compile(
     re.IGNORECASE,
 )
 _ENDS = " .,!?\u2026\u3002\uff01\uff1f\u00a1\u00bf\u060c\u061f"
-_LONGEST = 60
+_CHARS_MAX = 60
 
 
 def skip_reason(request: EvaluationFields) -> str | None:
@@ -37,11 +37,11 @@ def skip_reason(request: EvaluationFields) -> str | None:
     has_more = request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference
     if request.evaluation.skip != "auto" or has_more:
         return None
-    said = fold(request.instruct)
-    if len(said) > _LONGEST:
+    instruction = fold(request.instruct)
+    if len(instruction) > _CHARS_MAX:
         return None
-    if said.casefold().strip(_ENDS) in _SMALL_TALK:
+    if instruction.casefold().strip(_ENDS) in _SMALL_TALK:
         return "The instruction is small talk: there is nothing to evaluate."
-    if _SUM.fullmatch(said):
+    if _SUM.fullmatch(instruction):
         return "The instruction is a sum: there is nothing to evaluate."
     return None

@@ -38,7 +38,7 @@ class StopReason(StrEnum):
     ERROR = "error"
 
 
-# Reasons whose name alone would not be understood.
+# Wordings of reasons whose names are not clear enough for people.
 _STOP_PHRASES: dict[str, str] = {
     StopReason.PLATEAU: "score stopped rising",
     StopReason.UNCHANGED: "answer repeated",
@@ -50,7 +50,7 @@ _STOP_PHRASES: dict[str, str] = {
 
 
 def describe_stop_reason(reason: str, *, only_evaluates: bool = False) -> str:
-    """Say a stop reason in a few words; a job that only evaluates has no iteration limit to reach."""
+    """Describe a stop reason in a few words. A job that only evaluates has no iteration limit."""
     if only_evaluates and reason == StopReason.ITERATION_LIMIT:
         return "not accepted"
     return _STOP_PHRASES.get(reason, reason.replace("_", " "))
@@ -69,13 +69,13 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
 }
 
 
-def sources_of(target: JobStatus) -> tuple[str, ...]:
+def states_before(target: JobStatus) -> tuple[str, ...]:
     """Return the states from which a job may change to `target`, for the WHERE clause of the UPDATE."""
     return tuple(status.value for status in JobStatus if target in TRANSITIONS[status])
 
 
 def final_status(reason: StopReason, *, has_answer: bool) -> JobStatus:
-    """Return the final state. A score below the threshold is `succeeded`; `failed` means that no answer exists."""
+    """Return the final status. A score below the threshold is `succeeded`; `failed` means that no answer exists."""
     if reason is StopReason.CANCELED:
         return JobStatus.CANCELED
     return JobStatus.SUCCEEDED if has_answer else JobStatus.FAILED
@@ -85,7 +85,7 @@ def ensure_can_continue(kind: str, status: str, job_id: str) -> None:
     """Check that a job can be continued.
 
     Raises:
-        Conflict: the job has not ended, or is of a kind that has no loop.
+        Conflict: the job has not ended, or its kind has no loop.
     """
     if kind != JobKind.GENERATE_ANSWER:
         raise Conflict(f"Job {job_id} only evaluates given answers; there is nothing to continue.")

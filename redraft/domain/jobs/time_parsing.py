@@ -1,4 +1,4 @@
-"""Dates and times as people and programs write them in filters."""
+"""Parse the dates and times of filters, as people and programs write them."""
 
 import re
 from datetime import UTC, datetime
@@ -14,13 +14,13 @@ HOW = "a date such as 2026-11-01, or a time such as 2026-11-01T08:30:00Z or 2026
 
 
 def read_time(text: str) -> datetime:
-    """Parse a date or an RFC 3339 time. Without an offset it is UTC; a date means its first moment.
+    """Parse a date or an RFC 3339 time. A time without an offset is in UTC; a date means its first moment.
 
-    In an unescaped query string the `+` of an offset arrives as a blank, and is read as `+`. Moments before 1970 and
-    after 9997 are clamped, which changes no filter's result.
+    A blank before the offset counts as `+`, because that is how an unescaped `+` in a query string arrives. Times
+    before 1970 and after 9997 are clamped, which changes no filter's result.
 
     Raises:
-        ValueError: the text is neither; the message says what to write.
+        ValueError: the text is no date and no time; the message says what to write.
     """
     found = _TIME.fullmatch(text.strip())
     if found is None:

@@ -27,11 +27,11 @@ EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 RunEventType = Literal["run.finished"]
 
 EVENT_BYTES_MAX = 64 * 1024
-"""An event that is larger is sent without its long parts."""
+"""A larger event is sent without its long parts."""
 _PART_BYTES_MAX = 4 * 1024
 
 WAITS_S = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
-"""After the first failed attempt, the second, and so on: the schedule that Standard Webhooks recommends."""
+"""The waits after the first failed attempt, the second, and so on. Standard Webhooks recommends this schedule."""
 ATTEMPTS_MAX = len(WAITS_S) + 1
 WAIT_MAX_S = 86_400.0
 _JITTER = 0.1
@@ -44,14 +44,14 @@ def message_type(event_type: str) -> str:
 
 def body_of(about: Mapping[str, Any], seq: int, event_type: str, event: Mapping[str, Any]) -> bytes:
     """Build the body of a delivery about a job or run. `seq` is the number of a job's event, or the run's version."""
-    # Built once: each attempt sends the same bytes.
+    # The body depends only on stored values, so that each attempt sends the same bytes.
     sent, is_truncated = _within_bounds(event)
     data = {**about, "seq": seq, "truncated": is_truncated, "event": sent}
     return to_json({"type": message_type(event_type), "timestamp": event["at"], "data": data})
 
 
 def _within_bounds(event: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the event data to send, and whether parts were too long; each of those is replaced by null."""
+    """Return the event data to send, and whether long parts were replaced by null."""
     if len(to_json(event)) <= EVENT_BYTES_MAX:
         return dict(event), False
     return {name: _shortened(value) for name, value in event.items()}, True
@@ -89,6 +89,7 @@ def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | 
     """
     if failures >= ATTEMPTS_MAX:
         return None
+    # Jitter, so that the deliveries that one outage delayed are not repeated at the same moment.
     own_s = WAITS_S[failures - 1] * (rng or random).uniform(1, 1 + _JITTER)
     return max(own_s, min(asked_s or 0.0, WAIT_MAX_S))
 

@@ -12,7 +12,7 @@ from math import inf, prod
 from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
 from redraft.domain.numbers.numerals import find_numerals
 
-# The text from a digit up to white space. The text before the digit decides whether it is a number.
+# The text from a digit up to white space. The characters before the digit decide whether this text is a number.
 _FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20
@@ -69,9 +69,9 @@ class Number:
 
     Attributes:
         values: its possible values without sign.
-        bare: further values if the number stands in a source: the 3 of `3 million`.
-        low: the lower end of a range, up to `high`, for a rounded number, a decade or a century.
-        names: words that a source may have instead: names of a month.
+        bare: further values of a number in a source: the 3 of `3 million`.
+        low: the lower end of the range of a rounded number, a decade or a century; `high` is the upper end.
+        names: words that a source may contain instead of the number: the names of a month.
     """
 
     text: str

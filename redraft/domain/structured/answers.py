@@ -27,7 +27,7 @@ from redraft.sandbox.schemas import LimitExceeded
 
 SCHEMA_CHARS_MAX = 100_000
 _MISMATCHES_SHOWN = 5
-# Below a second of Python code.
+# These steps take less than a second.
 _STEPS_MAX = 1_000_000
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```\Z", re.DOTALL | re.IGNORECASE)
 
@@ -41,7 +41,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The validation errors of an answer, with their places, as feedback."""
+    """The validation errors of an answer with their positions, as feedback for the generator."""
 
     message: str
 
@@ -142,7 +142,10 @@ def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -
 
 
 class _Nulls:
-    """Removes the nulls of optional properties, because strict structured output knows only nullable ones."""
+    """Removes the nulls of optional properties.
+
+    In strict structured output every property is required, so the request makes optional properties nullable.
+    """
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root

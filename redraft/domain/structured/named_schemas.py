@@ -1,4 +1,4 @@
-"""Named structures of answers: their JSON Schemas, and their prose, from which citations are read."""
+"""Named structures of answers: their JSON Schemas, and the prose of an answer, from which citations are read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -57,9 +57,9 @@ def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
 
 
 def prose_of(structure: Structure, answer: str, sources: int) -> str | None:
-    """Return the prose of a structured answer with citation markers, or None for another structure.
+    """Return the prose of a structured answer with citation markers, or None if the answer has another structure.
 
-    The numbers in its lists of sources become markers: after a point, or as a reference list.
+    The source numbers of the answer become markers: those of a point after the point, all others as a reference list.
     """
     read = read_answer(answer, structure_schema(structure, sources))
     if isinstance(read, Mismatch):

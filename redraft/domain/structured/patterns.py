@@ -1,6 +1,6 @@
-r"""Regular expressions of users, searched for in texts of models by an engine with linear time.
+r"""Search texts of models for regular expressions of users, by an engine with linear time.
 
-Pattern and text are bounded together: the larger the pattern, the shorter the text may be.
+The product of the sizes of pattern and text is limited: the larger the pattern, the shorter the text may be.
 
 The dialect is that of JSON Schema without look-around and back-references: a search, `^` and `$` for the whole text
 unless it begins with `(?m)`, `\w` and `\d` for ASCII, `\p{L}` for letters.

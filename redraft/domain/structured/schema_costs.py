@@ -1,6 +1,6 @@
-"""Bounds for the work that a schema can ask of a validator. A small schema can ask for billions of steps.
+"""Estimate the work of validation by a schema, because a small schema can cause billions of steps.
 
-This module bounds the work that needs no validator. A child process with limits validates the rest.
+Cheap schemas are validated in this process, and all others in a child process with limits.
 """
 
 import re
@@ -9,10 +9,10 @@ from typing import Any, cast
 
 TRIES_MAX = 1_000
 
-# Characters of the schema with its references written out, times characters of the value: about 10 ms.
+# The length of the schema with its references expanded, times the length of the value. So much work takes about 10 ms.
 _CHEAP_WORK = 10_000_000
 _REFERENCE = re.compile(r"#(?:/(?:\$defs|definitions)/[^/%~]+)?")
-# `referred` does not follow these, so the work behind them could not be counted.
+# `referred` does not follow these references, so their work could not be estimated.
 _UNREAD = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
 _ASIDE = ("$defs", "definitions")
 _COSTLY = {
@@ -55,7 +55,7 @@ def is_cheap(schema: Mapping[str, Any], value_chars: int) -> bool:
 
 
 def _length(part: Any, root: Mapping[str, Any], most: int, known: dict[int, int]) -> int:
-    """Return the length of a part with its references written out, or `most` + 1 if it is longer."""
+    """Return the length of a part with its references expanded, or `most` + 1 if it is longer."""
     if isinstance(part, str):
         return len(part) + 1
     key = id(part)

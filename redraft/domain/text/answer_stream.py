@@ -1,4 +1,4 @@
-"""Publish an answer while it is streamed, without thinking text (`redraft.domain.text.thinking`)."""
+"""Publish an answer while the model streams it, without thinking text (`redraft.domain.text.thinking`)."""
 
 import re
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_i
 
 # The longest closing tag, with the blanks and headings around it.
 _CLOSER_CHARS = 200
-# A cheap check, because it runs for each piece and most pieces contain no tag.
+# A cheap check before the large pattern, because it runs for each piece and most pieces contain no tag.
 _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
-# A text is held back while it may begin with one of these.
+# Phrases that begin thinking. A text is not published as long as it may become one of them.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
 _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
@@ -17,7 +17,8 @@ _UNCLEAR = re.compile(
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
-# Bounds the repeated search for the beginning, which takes quadratic time. The rest is published at the end.
+# Limits the repeated search for the beginning of the answer, which takes quadratic time. Beyond it, the text is
+# published at the end.
 _READ_CHARS_MAX = 1_000_000
 
 
@@ -57,7 +58,7 @@ class AnswerStream:
         self._emit(answer[self._chars :])
 
     def _holds_thinking(self, before: int) -> bool:
-        """Whether thinking may have begun in the middle of the text. The rest is then published at the end."""
+        """Whether thinking may have begun in the middle of the text. If so, the rest is published at the end."""
         start = max(self._start, before - _CLOSER_CHARS)
         self._is_held = self._is_held or any(
             OPENER.match(line[0].lstrip()) for line in BLOCK.finditer(self._text, start)

@@ -1,4 +1,4 @@
-"""Clean, compare, frame and cut texts."""
+"""Clean texts for storage, compare and cut them, and frame untrusted texts for prompts."""
 
 import math
 import re
@@ -17,7 +17,7 @@ NESTING_MAX = 200
 # Python refuses to write integers of more than 4300 digits. Those of 14,000 bits have fewer.
 _INTEGER_BITS_MAX = 14_000
 _NONCE_CHARS_MIN = 8
-# How far a cut looks ahead for the end of one visible character, such as an emoji of a family.
+# The longest visible character that a cut keeps whole, in code points. An emoji of a family has about ten.
 _CHARACTER_MAX = 100
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
@@ -48,7 +48,7 @@ def clean_json(value: Any) -> Any:
     return _clean_value(value, NESTING_MAX)
 
 
-def _clean_value(value: Any, room: int) -> Any:
+def _clean_value(value: Any, levels: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -57,9 +57,9 @@ def _clean_value(value: Any, room: int) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         members = cast("Mapping[Any, Any]", value).items()
-        return {clean(str(key)): _clean_value(member, room - 1) for key, member in members} if room else None
+        return {clean(str(key)): _clean_value(member, levels - 1) for key, member in members} if levels else None
     if isinstance(value, list | tuple):
-        return [_clean_value(member, room - 1) for member in cast("list[Any]", value)] if room else None
+        return [_clean_value(member, levels - 1) for member in cast("list[Any]", value)] if levels else None
     return clean(str(value))
 
 
@@ -103,14 +103,14 @@ def is_trivial(answer: str) -> bool:
 
     Evaluator models often accept such answers, so code rejects them first.
     """
-    said = _words_of(_EMPTY_WRAPPER.sub("", answer))
-    if not said or said in _LEAD_INS:
+    words = _words_of(_EMPTY_WRAPPER.sub("", answer))
+    if not words or words in _LEAD_INS:
         return True
-    return said in _LABELS and any(colon in answer for colon in ":\uff1a")
+    return words in _LABELS and any(colon in answer for colon in ":\uff1a")
 
 
 def _words_of(text: str) -> str:
-    """Return the text without invisible characters, and without signs and punctuation at its ends."""
+    """Return the words of a text in lower case, without invisible characters, and without punctuation at the ends."""
     visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
     words = fold(visible.replace("\u2019", "'")).casefold()
     meaningful = [at for at, char in enumerate(words) if _has_meaning(char)]

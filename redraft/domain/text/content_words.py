@@ -1,6 +1,6 @@
-"""Read the content of a text as sets of word stems and numbers, for the overlap of two texts.
+"""Extract the word stems and numbers of a text, from which the overlap of two texts is computed.
 
-The function words and endings of several languages apply to every text, so its language need not be known.
+The function words and endings of all supported languages apply to every text, because its language is not known.
 """
 
 import re
@@ -47,6 +47,7 @@ def is_unspaced(char: str) -> bool:
 
 
 def read_content(text: str) -> TextContent:
+    """Extract the stems and numbers of a text in any language."""
     folded = text.casefold()
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
     # Word bounds keep the characters of unspaced scripts apart, which are taken in pairs.

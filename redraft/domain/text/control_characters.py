@@ -10,7 +10,7 @@ _ACTING = re.compile(
 
 
 def reveal(text: str) -> str:
-    """Replace each such character by a readable escape."""
+    """Replace each of these characters by a readable escape."""
     return _ACTING.sub(_visible, text.replace("\r\n", "\n"))
 
 
@@ -20,13 +20,13 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def one_line(text: str, limit: int = 2000) -> str:
-    """Reveal a text on one line, shortened with an ellipsis."""
+    """Return a text on one line with readable escapes, shortened with an ellipsis."""
     folded = " ".join(text.split())
     return reveal(folded if len(folded) <= limit else folded[: limit - 1] + "…")
 
 
 def reveal_in_json(text: str) -> str:
-    """Replace such characters in a JSON text by JSON escapes, so that the JSON keeps its meaning."""
+    """Replace these characters in a JSON text by JSON escapes, which do not change its meaning."""
     return _ACTING.sub(_in_json, text)
 
 

@@ -1,7 +1,7 @@
 """Compare two answers word by word.
 
-White space is ignored, and unchanged text is that of the new answer. The time is bounded: beyond a limit a part counts
-as replaced without a comparison of its words.
+White space is ignored, and unchanged text is shown as in the new answer. The time is limited: a part that exceeds the
+limit counts as replaced, without a comparison of its words.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Literal
 CHARS_MAX = 200_000
 # The maximum number of compared pairs of words or lines, which bounds the time.
 _WORK_MAX = 4_000_000
-# An unchanged word such as "the" between two changes makes them harder to read.
+# A short unchanged word such as "the" between two changes makes a diff harder to read, so it counts as changed.
 _ISLAND_CHARS = 3
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _TOKEN = re.compile(rf"(?:[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s])\s*|\s+")

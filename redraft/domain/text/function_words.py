@@ -1,7 +1,7 @@
-"""Function words of eight languages. They occur in every text, so they are no evidence that two texts are related.
+"""Function words of eight languages. They occur in every text, so they do not show that two texts are related.
 
-The lists hold articles, pronouns, prepositions, conjunctions, auxiliaries, and words with which answers refer to their
-sources. In a language without a list the function words count as content, which changes the overlap a little.
+The lists contain articles, pronouns, prepositions, conjunctions, auxiliaries, and words with which answers refer to
+their sources. In other languages, function words count as content words, which changes the overlap only slightly.
 """
 
 # ruff: noqa: RUF001  (Cyrillic words)

@@ -1,15 +1,16 @@
 """Guess the language of a text, as an ISO 639-1 code.
 
-CLD3 is a small model within its package. It works offline and is deterministic, so a check gives the same result twice.
+CLD3 is a small model that its package contains. It works offline and is deterministic, so a repeated check has the same
+result.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-# The guess for a shorter text is unreliable.
+# The guess is unreliable for a text with fewer letters.
 LETTERS_MIN = 20
-# A less confident guess fails no answer. docs/checks.md has the error rate above this value.
+# A guess below this confidence rejects no answer. docs/checks.md has the error rate of guesses above it.
 CONFIDENCE_MIN = 0.95
 # Languages that CLD3 names differently, and those that it does not distinguish.
 _ISO = {"iw": "he", "fil": "tl"}

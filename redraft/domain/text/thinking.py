@@ -31,7 +31,8 @@ _ANSWER_BEGINS = (
     r"|(?:<\|begin\|>\s*assistant\s*)?<\|content\|>|\[BEGIN FINAL RESPONSE\]"
 )
 
-# One spelling per row: opening and closing tag. The named group pairs them: its name and its text must be equal.
+# One spelling per row: the patterns of opening and closing tag. Two tags match if their named groups have the same name
+# and the same text.
 _SPELLINGS = (
     (
         rf"<[|\uff5c]?[ ]?{_PREFIX}(?P<tag>{_NAMES})\b[^<>]{{0,99}}(?<!/)>",
@@ -84,9 +85,9 @@ OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pat
 SpellingKey = tuple[str, str]
 
 _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
-# These may close each other: `<|think|>…<|end_think|>`.
+# Groups of different rows whose tags may close each other: `<|think|>…<|end_think|>`.
 _KIN = {"block": "tag", "edge": "tag"}
-# Their closing tags are common in texts without thinking.
+# Spellings whose closing tags are common in texts without thinking.
 _CLOSES_ONLY_ITS_OWN = frozenset({"details", "channel", "phrase", "heading"})
 _ANSWER: SpellingKey = ("answer", "")
 _ENDS_WITH_THE_ANSWER = frozenset({"channel", "tag"})
@@ -99,13 +100,16 @@ def key_of(delimiter: re.Match[str]) -> SpellingKey:
 
 
 def may_stay_open(opener: re.Match[str]) -> bool:
-    """Whether an opening tag without a closing one makes the rest of the text thinking."""
+    """Whether an opening tag without a closing tag makes the rest of the text thinking."""
     is_stage_direction = opener[0].startswith("[") and not opener[0].isupper()
     return key_of(opener)[0] not in _MUST_BE_CLOSED and not is_stage_direction
 
 
 def closes_alone(closer: re.Match[str]) -> bool:
-    """Whether a closing tag without an opening one makes the text before it thinking, as some prompts open it."""
+    """Whether a closing tag without an opening tag makes the text before it thinking.
+
+    The chat templates of some models put the opening tag into the prompt.
+    """
     return key_of(closer)[0] not in _CLOSES_ONLY_ITS_OWN
 
 
@@ -115,7 +119,7 @@ def end_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingKey
 
 
 def last_end_of_thought(text: str, opener: re.Match[str]) -> int | None:
-    """Return the end of the last closing tag of an opening tag, or None."""
+    """Return the end of the last closing tag that matches an opening tag, or None."""
     return max(_ends_of_thought(text, opener, frozenset()), default=None)
 
 
@@ -292,7 +296,7 @@ def _is_code(before: str, after: str) -> bool:
 
 
 def _is_mentioned(before: str, after: str, *, is_answer: bool) -> bool:
-    """Whether a text only mentions a closing tag: in quotes, in code, or within a sentence."""
+    """Whether a text only mentions a closing tag: after a quotation mark or a backtick, or in a sentence."""
     if before[-1:] in _QUOTES or before.endswith("\\n"):
         return True
     is_in_line = before[-1:] in {" ", "\t"} and before.rstrip(" \t")[-1:] not in {*_SENTENCE_ENDS, ""}

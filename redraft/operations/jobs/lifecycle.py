@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump, ladder
-from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, sources_of
+from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, states_before
 from redraft.errors import Conflict
 from redraft.operations.jobs import submit
 from redraft.operations.jobs.queries import record_of
@@ -43,7 +43,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         end = ending(
             services.profiles, job, readable_request(job), history.iterations_of(connection, job), StopReason.CANCELED
         )
-        movable = transitions.is_status(*sources_of(JobStatus.CANCELED))
+        movable = transitions.is_status(*states_before(JobStatus.CANCELED))
         first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
         if first_seq is None:
             return job, False
@@ -119,7 +119,7 @@ def store_continuation(connection: Connection, ready: Continuation) -> JobRecord
     """Store a continuation; None if the job was changed meanwhile. The caller notifies the workers after the commit."""
     job = ready.job
     # The version is compared too: only one of two concurrent continuations may be stored
-    unmoved = transitions.is_status(*sources_of(JobStatus.QUEUED)) & transitions.is_version(job.version)
+    unmoved = transitions.is_status(*states_before(JobStatus.QUEUED)) & transitions.is_version(job.version)
     first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
     if first_seq is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, sources_of
+from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, states_before
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
 from redraft.storage.engine.tables import jobs
@@ -188,7 +188,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
         columns["lease_expires_at"] = DbNow(sa.bindparam("p_lease_s", type_=sa.Float))
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
-    may_change = is_live() if target is None else _is_one_of(sources_of(JobStatus(target)))
+    may_change = is_live() if target is None else _is_one_of(states_before(JobStatus(target)))
     return (
         sa.update(jobs)
         .where(jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change)

@@ -13,7 +13,7 @@ from redraft.domain.jobs.states import (
     StopReason,
     ensure_can_continue,
     final_status,
-    sources_of,
+    states_before,
 )
 from redraft.errors import Conflict
 
@@ -35,7 +35,7 @@ ALLOWED = {
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(JobStatus, repeat=2)))
 def test_each_move_is_either_listed_or_refused(source, target):
     assert (target in TRANSITIONS[source]) is ((source, target) in ALLOWED)
-    assert (source.value in sources_of(target)) is ((source, target) in ALLOWED)
+    assert (source.value in states_before(target)) is ((source, target) in ALLOWED)
 
 
 def test_what_has_ended_leaves_its_state_only_by_being_continued():

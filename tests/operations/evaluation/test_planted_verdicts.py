@@ -119,5 +119,5 @@ def test_a_mended_reply_that_lost_its_reasoning_says_so(
     assert first is not None
     assert first.score == 0.6
     assert reasoning in (None, first.evaluation_reasoning)
-    assert sum("mending" in issue for issue in first.issues) == issues
-    assert "mending" not in model_server.requests("generate")[1].prompt
+    assert sum("repair lost" in issue for issue in first.issues) == issues
+    assert "repair lost" not in model_server.requests("generate")[1].prompt
