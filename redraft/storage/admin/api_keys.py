@@ -1,4 +1,4 @@
-"""API keys, and the sign-ins of browsers with them: only hashes of tokens are stored."""
+"""Stores and finds API keys, and the sign-ins of browsers with API keys. Only hashes of tokens are stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ _IS_VALID = (api_keys.c.revoked_at.is_(None), or_(api_keys.c.expires_at.is_(None
 
 
 def add(connection: Connection, values: Mapping[str, Any], *, lifetime_s: float | None = None) -> dict[str, Any] | None:
-    """Insert a key; None if a key has its id."""
+    """Insert a key and return it. Return None if a key has the same id."""
     expires_at = None if lifetime_s is None else DbNow(lifetime_s)
     if not insert_if_absent(connection, api_keys, {**values, "expires_at": expires_at}, ("id",)):
         return None
@@ -30,7 +30,10 @@ def count_valid(connection: Connection, name: str) -> int:
 
 
 def find_valid(connection: Connection, token_hash: str, *, unrecorded_for_s: float) -> dict[str, Any] | None:
-    """The key with this hash, unless it is revoked or expired; `is_unrecorded`: its last use was noted longer ago."""
+    """Return the key with this hash. Return None if it is revoked, expired or unknown.
+
+    `is_unrecorded` is true if no use of the key was recorded in the last `unrecorded_for_s` seconds.
+    """
     names = (api_keys.c.id, api_keys.c.token_hash, api_keys.c.scopes)
     query = select(*names, _is_unrecorded(unrecorded_for_s).label("is_unrecorded"))
     return fetch_one(connection, query.where(api_keys.c.token_hash == token_hash, *_IS_VALID))
@@ -41,7 +44,8 @@ def _is_unrecorded(for_s: float) -> ColumnElement[bool]:
 
 
 def record_use(connection: Connection, key_id: str, *, unrecorded_for_s: float) -> None:
-    """Note the use of a key; the condition makes one of several requests at the same time do it."""
+    """Record the use of a key."""
+    # The condition is checked again, so that only one of several concurrent requests writes
     statement = update(api_keys).where(api_keys.c.id == key_id, _is_unrecorded(unrecorded_for_s))
     connection.execute(statement.values(last_used_at=DbNow()))
 
@@ -60,7 +64,7 @@ def add_sign_in(connection: Connection, token_hash: str, key_id: str, *, lifetim
 
 
 def find_signed_in(connection: Connection, token_hash: str) -> dict[str, Any] | None:
-    """The `id`, `name` and `scopes` of the key of a sign-in, if both are valid."""
+    """Return `id`, `name` and `scopes` of the key of a sign-in. Return None if the sign-in or the key is invalid."""
     query = (
         select(api_keys.c.id, api_keys.c.name, api_keys.c.scopes)
         .join(sign_ins, sign_ins.c.key_id == api_keys.c.id)

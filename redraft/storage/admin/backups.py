@@ -1,4 +1,4 @@
-"""Copies a whole database into a file: a consistent view, while other processes write."""
+"""Copies a consistent view of a whole database into a file, while other processes write."""
 
 import os
 import shutil
@@ -18,14 +18,14 @@ _PAGES_AT_ONCE = 512
 _PROGRESS_EVERY_S = 0.5
 _LOCK_WAIT_MS = 10_000
 
-# Called repeatedly with the copied share, if it is known, and the copied bytes
+# The arguments are the copied share (None if unknown) and the number of copied bytes
 Progress = Callable[[float | None, int], None]
 
 
 def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None:
-    """Copy page by page from one view of the database; later writes are not in the copy.
+    """Copy one view of the database page by page. Later writes are not in the copy.
 
-    Raises Unavailable if the database cannot be read or written there, or the copy is damaged.
+    Raises Unavailable if the database cannot be read, the file cannot be written, or the copy is damaged.
     """
     try:
         with (
@@ -33,13 +33,14 @@ def copy_sqlite(database: Database, target: Path, on_progress: Progress) -> None
             closing(sqlite3.connect(target, isolation_level=None)) as copy,
         ):
             _copy_pages(source, copy, on_progress)
-            # Otherwise the copy would need its journal files too
+            # In WAL mode, the copy would consist of several files
             copy.execute("PRAGMA journal_mode=DELETE")
             findings = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(5)")]
     except sqlite3.Error as error:
         raise Unavailable(f"The backup failed: {error}", code="backup_failed") from error
     if findings != ["ok"]:
-        raise Unavailable(f"The copy is damaged, so the database is: {findings[0]}", code="database_damaged")
+        message = f"The backup is damaged, because the database is damaged: {findings[0]}"
+        raise Unavailable(message, code="database_damaged")
 
 
 def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progress: Progress) -> None:
@@ -49,33 +50,33 @@ def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progres
         on_progress(1 - left / max(1, total), (total - left) * size)
 
     copy.execute("PRAGMA synchronous=OFF")
-    # One transaction surrounds the copy: otherwise each write of another process would restart it
+    # In a transaction, because without it SQLite restarts the copy at each write of another process
     source.execute("BEGIN")
     source.execute("SELECT count(*) FROM sqlite_master").fetchone()
     source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)
 
 
 def dump_postgresql(database: Database, target: Path, on_progress: Progress) -> None:
-    """Write an archive for `pg_restore` with `pg_dump`, from one view of the database.
+    """Write one view of the database with `pg_dump` as an archive for `pg_restore`.
 
-    Raises Unavailable if there is no pg_dump, or with its message if it fails.
+    Raises Unavailable if pg_dump is not installed, or if it fails.
     """
     program = shutil.which("pg_dump")
     if program is None:
-        message = f"pg_dump is not installed here. Where it is, run: {dump_command(database.url)}"
+        message = f"pg_dump is not installed here. On a machine with pg_dump, run: {dump_command(database.url)}"
         raise Unavailable(message, code="pg_dump_missing")
     with _address(database.url) as address:
         files = [f"--file={target}", f"--dbname={address}"]
         arguments = [program, "--format=custom", "--no-password", f"--lock-wait-timeout={_LOCK_WAIT_MS}", *files]
         _run(arguments, lambda: on_progress(None, target.stat().st_size))
-    # The one beside pg_dump has the same version: another version may not know the format
+    # From the folder of pg_dump, because a pg_restore of another version may not read the archive
     restorer = Path(program).with_name("pg_restore")
     if restorer.exists():
         _run([str(restorer), "--list", "--file=/dev/null", str(target)], lambda: None)
 
 
 def dump_command(url: URL) -> str:
-    """The command for a person to run; it asks for the password."""
+    """Return a command that a user can run. It asks for the password."""
     return f"pg_dump --format=custom --file=FILE '{_without_password(url)}'"
 
 
@@ -105,10 +106,8 @@ def _without_password(url: URL) -> str:
 
 @contextmanager
 def _address(url: URL) -> Generator[str]:
-    """The database's address for a program of PostgreSQL, with the password in a private file.
-
-    Other users can read the arguments of a process.
-    """
+    """Yield the database's URL for a program of PostgreSQL. A temporary private file has the password."""
+    # Not in the URL, because other users can read the arguments of a process
     password = url.password or url.query.get("password")
     if not password:
         yield _without_password(url)

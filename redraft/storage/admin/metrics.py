@@ -1,6 +1,7 @@
-"""Counts for monitoring. Each is read from an index that stays small, however many jobs are stored.
+"""Counts jobs, calls and deliveries for monitoring.
 
-Work in progress is counted from live rows, outcomes from the rows of the last minutes.
+Each query reads a small part of an index, so its time does not grow with the number of stored jobs. Work in progress is
+counted from live rows. Outcomes are counted from the rows of the last minutes.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 
 def live_steps(connection: Connection) -> Rows:
-    """The number of next steps by kind and state, and since when the longest of them waits."""
+    """Return the number of live jobs by next step and status, in several states, and the earliest due times."""
     now = DbNow()
     is_free = jobs.c.lease_expires_at.is_(None)
     is_due = and_(is_free, jobs.c.available_at <= now)
@@ -46,7 +47,7 @@ def live_steps(connection: Connection) -> Rows:
             func.min(unnotified_since).label("unnotified_since"),
             DbNow().label("now"),
         )
-        # True for all jobs: without a condition on the column of its index SQLite reads the whole table
+        # The second condition is always true. Without it, SQLite reads the whole table and not the partial index
         .where(is_live(), jobs.c.available_at < DbNow(_AGES_S))
         .group_by(jobs.c.step, jobs.c.status)
     )
@@ -54,13 +55,13 @@ def live_steps(connection: Connection) -> Rows:
 
 
 def ended_jobs(connection: Connection, *, within_s: float) -> Rows:
-    """The number of jobs that ended lately, by status and stop reason."""
+    """Return the number of jobs that ended in the last `within_s` seconds, by status and stop reason."""
     lately = _lately(connection, jobs, ("status", "stop_reason"), within_s)
     return fetch_all(connection, select(*lately.c, func.count().label("jobs")).group_by(*lately.c))
 
 
 def closed_calls(connection: Connection, *, within_s: float) -> Rows:
-    """The number and usage of calls that ended lately, by model, kind and outcome."""
+    """Return number and usage of the calls that ended in the last `within_s` seconds, by model, type and outcome."""
     names = ("model", "type", "status", "cached", "http_status")
     sums = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
     lately = _lately(connection, calls, (*names, *sums), within_s)
@@ -75,7 +76,8 @@ def closed_calls(connection: Connection, *, within_s: float) -> Rows:
 
 
 def _lately(connection: Connection, table: Table, names: Sequence[str], within_s: float) -> Subquery:
-    """Rows that ended lately. Only with an order and a limit SQLite uses the index on their end."""
+    """Return a subquery of the rows that ended in the last `within_s` seconds."""
+    # Without the order and the limit, SQLite does not use the index on the end
     ended_at = table.c.finished_at
     since = database_time(connection, ago_s=within_s)
     query = select(*(table.c[name] for name in names)).where(ended_at.is_not(None), ended_at >= since)
@@ -89,7 +91,7 @@ def open_calls(connection: Connection) -> Rows:
 
 
 def deliveries(connection: Connection) -> Rows:
-    """The number of webhooks to send, with the earliest due time, and of those that were given up."""
+    """Return the number of pending deliveries with their earliest due time, and the number of failed deliveries."""
     found: Rows = []
     for status in ("pending", "failed"):
         has_status = webhook_deliveries.c.status == literal(status, literal_execute=True)
@@ -100,7 +102,7 @@ def deliveries(connection: Connection) -> Rows:
 
 
 def size_bytes(connection: Connection) -> int:
-    """The size of the database on its disk, without its journal."""
+    """Return the size of the database on disk in bytes, without its journal."""
     if connection.dialect.name == "postgresql":
         return connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
     pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))

@@ -1,4 +1,7 @@
-"""Observations: which of its ranked sources an accepted answer used. They never change, and go with the job."""
+"""Stores and reads observations. An observation records which of its ranked sources an accepted answer used.
+
+Observations never change. They are removed with their job.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +43,7 @@ class ObservationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ObservationFilter:
-    """The filter of a list of observations; None: all."""
+    """The filter of a list of observations. None matches all."""
 
     job_id: str | None = None
     created_after: datetime | None = None
@@ -48,7 +51,8 @@ class ObservationFilter:
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Store an observation, unless the answer has one: a continuation may return the same answer again."""
+    """Store an observation, unless the answer already has an observation."""
+    # A continuation may return the same answer again
     insert_if_absent(connection, observations, values, ("job_id", "iteration", "candidate"))
 
 
@@ -61,7 +65,7 @@ def position_of(connection: Connection, observation_id: str) -> ListPosition | N
 def list_page(
     connection: Connection, criteria: ObservationFilter, *, after: ListPosition | None, limit: int
 ) -> list[ObservationRecord]:
-    """The next observations, oldest first."""
+    """Return the observations after a position, oldest first."""
     query = select(observations).where(*_conditions(criteria))
     if after is not None:
         query = query.where(is_after_position(observations, after, newest_first=False))
@@ -70,7 +74,7 @@ def list_page(
 
 
 def stream_sources(connection: Connection, criteria: ObservationFilter) -> Iterator[list[dict[str, Any]]]:
-    """The sources of each observation, a hundred observations in memory at a time."""
+    """Yield the sources of each observation. Only a hundred observations are in memory at a time."""
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).scalars(select_sources(criteria))
 
 

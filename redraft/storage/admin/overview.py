@@ -1,4 +1,4 @@
-"""The figures and job lines of the overview page: few columns of few rows, however long the texts of the jobs are."""
+"""Reads the figures and job lines of the overview page. The queries do not return the long texts of jobs."""
 
 from datetime import datetime
 from typing import Any
@@ -26,7 +26,7 @@ def running(connection: Connection, *, limit: int) -> Rows:
 
 
 def last_ended(connection: Connection, *, limit: int) -> Rows:
-    """The jobs that have ended, the latest first."""
+    """Return the jobs that ended last, latest first."""
     query = _lines(connection).where(jobs.c.finished_at.is_not(None))
     return fetch_all(connection, query.order_by(jobs.c.finished_at.desc()).limit(limit))
 
@@ -45,7 +45,7 @@ def count_live(connection: Connection) -> dict[str, int]:
 
 
 def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
-    """The outcomes and the cost of the jobs that ended since then, from the index on their end alone."""
+    """Return the outcomes and the cost of the jobs that ended after `since`, from an index alone."""
 
     def has_ended(table: FromClause) -> ColumnElement[bool]:
         return and_(table.c.finished_at.is_not(None), table.c.finished_at >= since)
@@ -61,7 +61,7 @@ def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
 
 
 def waiting_s(connection: Connection) -> float | None:
-    """The seconds for which the longest waiting queued job has been due; None if none waits."""
+    """Return the time since when the longest waiting queued job has been due, in seconds. None if no job waits."""
     query = (
         select(jobs.c.available_at, DbNow().label("now"))
         .where(is_live(), jobs.c.status == "queued", jobs.c.available_at <= DbNow())

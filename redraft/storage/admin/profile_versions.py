@@ -1,4 +1,4 @@
-"""The texts of each version of a profile that evaluated an answer: they can be read after the prompts have changed."""
+"""Stores the texts of each used version of a profile, so that they can be read after the prompts have changed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def store(connection: Connection, name: str, version: str, texts: Mapping[str, s
 
 
 def list_of(connection: Connection, name: str, *, limit: int) -> list[dict[str, Any]]:
-    """Versions, the latest first, without their texts."""
+    """Return the versions of a profile without their texts, latest first."""
     query = select(versions.c.version, versions.c.first_used_at).where(versions.c.name == name)
     return fetch_all(connection, query.order_by(versions.c.first_used_at.desc(), versions.c.version).limit(limit))
 

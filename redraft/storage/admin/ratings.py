@@ -1,6 +1,6 @@
-"""Ratings of evaluations by people, and the evaluations that wait for one.
+"""Stores and reads ratings of evaluations by people, and reads the evaluations that may need a rating.
 
-Ratings are never changed; the latest one of each rater counts.
+Ratings are never changed. The latest rating of each rater counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _OWN = ("id", "job_id", "evaluation_id", "criterion_id", "verdict", "score", "no
 
 @dataclass(frozen=True, slots=True)
 class RatingRecord:
-    """One row of `ratings`, with the place of the rated answer."""
+    """One row of `ratings`, with iteration and candidate of the rated answer."""
 
     id: str
     job_id: str
@@ -40,9 +40,9 @@ class RatingRecord:
 
 @dataclass(frozen=True, slots=True)
 class RatedEvaluation:
-    """One evaluation of a candidate; its fields are None if the candidate was not evaluated.
+    """One evaluation of a candidate. Its fields are None if the candidate was not evaluated.
 
-    `is_own`: it is the evaluation by which the job decided.
+    `is_own`: the job decided by this evaluation.
     """
 
     candidate: int
@@ -56,7 +56,7 @@ class RatedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class RatingFilter:
-    """The filter of ratings; None: all."""
+    """The filter of ratings. None matches all."""
 
     evaluator_model: str | None = None
     profile: str | None = None
@@ -67,10 +67,10 @@ class RatingFilter:
 
 
 def lock_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
-    """The candidates of an iteration with all their evaluations, the job's own first.
+    """Return the candidates of an iteration with all their evaluations, the job's own evaluations first.
 
-    The jobs are locked until the unit of work ends, so that none of this is deleted meanwhile. A job that rescores the
-    answers of another job has only its own evaluations.
+    For a job that rescores another job, only its own evaluations are returned. The jobs are locked until the unit of
+    work ends, so that the rows are not deleted before.
     """
     answering = jobs.alias("answering")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)
@@ -99,12 +99,12 @@ def lock_evaluations(connection: Connection, job_id: str, number: int) -> list[R
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> datetime:
-    """Store a rating; returns its time."""
+    """Store a rating. Return its time of creation."""
     return connection.execute(insert(ratings).values(**values).returning(ratings.c.created_at)).scalar_one()
 
 
 def of_job(connection: Connection, job_id: str) -> list[RatingRecord]:
-    """All ratings of a job, oldest first."""
+    """Return all ratings of a job, oldest first."""
     query = (
         select(
             *(ratings.c[name] for name in _OWN),
@@ -121,9 +121,9 @@ def of_job(connection: Connection, job_id: str) -> list[RatingRecord]:
 
 
 def stream_counting(connection: Connection, criteria: RatingFilter) -> Iterator[Mapping[Any, Any]]:
-    """The ratings that count, each with the rated verdict, ordered by evaluator, profile and criterion.
+    """Yield the ratings that count, each with its verdict, ordered by evaluator, profile and criterion.
 
-    Some hundred rows are in memory at a time.
+    Only a few hundred rows are in memory at a time.
     """
     streamed = connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(select_counting(criteria))
     yield from streamed.mappings()
@@ -143,7 +143,7 @@ def select_counting(criteria: RatingFilter) -> Executable:
             case((of_criterion, evaluations.c.criteria)).label("criteria"),
         )
         .join(evaluations, evaluations.c.id == latest.c.evaluation_id)
-        # An evaluation in code has no evaluator to calibrate
+        # An evaluation without a model has no evaluator to calibrate
         .where(latest.c.rank == 1, evaluations.c.evaluator_model.is_not(None))
         .where(*matches(evaluations, criteria, ("evaluator_model", "profile", "profile_version")))
         .order_by(*kind)
@@ -151,7 +151,7 @@ def select_counting(criteria: RatingFilter) -> Executable:
 
 
 def _latest_ratings(criteria: RatingFilter) -> Subquery:
-    """The ratings that match the filter; rank 1 is the latest one of a rater for an evaluation or criterion."""
+    """Return the ratings that match the filter. Rank 1 is a rater's latest rating of an evaluation or a criterion."""
     rank = (
         func.row_number()
         .over(
@@ -169,7 +169,7 @@ def _latest_ratings(criteria: RatingFilter) -> Subquery:
 
 @dataclass(frozen=True, slots=True)
 class ReviewCandidate:
-    """One evaluation, with the values that decide its position in the queue."""
+    """One evaluation, with the values that decide its position in the review queue."""
 
     evaluation_id: str
     iteration_id: str
@@ -184,7 +184,7 @@ class ReviewCandidate:
 
 
 def latest_evaluations(connection: Connection) -> list[ReviewCandidate]:
-    """The newest `LOOKBACK` evaluations, without errors."""
+    """Return the newest evaluations by models, without failed ones. At most `LOOKBACK` rows are read."""
     # Ids grow with time, so the primary key gives the order
     newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK).subquery()
     query = (
@@ -210,7 +210,7 @@ def latest_evaluations(connection: Connection) -> list[ReviewCandidate]:
 
 
 def rated_ids(connection: Connection, evaluation_ids: Sequence[str], rater: str) -> set[str]:
-    """Those of these evaluations that this person has rated as a whole."""
+    """Return the ids of the evaluations that this rater has rated as a whole."""
     query = select(ratings.c.evaluation_id).where(
         ratings.c.evaluation_id.in_(evaluation_ids), ratings.c.rater == rater, ratings.c.criterion_id.is_(None)
     )
@@ -218,19 +218,19 @@ def rated_ids(connection: Connection, evaluation_ids: Sequence[str], rater: str)
 
 
 def tasks_of(connection: Connection, job_ids: Sequence[str]) -> dict[str, str]:
-    """The beginnings of the jobs' instructions."""
+    """Return the beginning of each job's instruction, by job id."""
     task = func.substr(text_in(connection, jobs.c.request, "instruct"), 1, _TASK_CHARS)
     query = select(jobs.c.id, task).where(jobs.c.id.in_(job_ids))
     return dict(connection.execute(query).all())
 
 
 def rated_answer(connection: Connection, evaluation_id: str) -> Mapping[str, Any] | None:
-    """The job, the iteration and the verdict of an evaluation."""
+    """Return the job, the iteration and the verdict of an evaluation, or None."""
     return fetch_one(connection, _select_rated_answer(evaluation_id))
 
 
 def latest_rating(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
-    """The same with the latest rating of this person; None if there is none."""
+    """Return the result of `rated_answer` with the latest rating by this rater. None if there is no such rating."""
     query = (
         _select_rated_answer(evaluation_id)
         .add_columns(ratings.c.verdict, ratings.c.score.label("own_score"))

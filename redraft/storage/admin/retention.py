@@ -1,6 +1,6 @@
-"""Finds and removes jobs that ended long ago, in small units of work; the rows that belong to a job are removed too.
+"""Finds and removes jobs that ended long ago, with all their rows, in small units of work.
 
-Calls without a job, such as those of drafts, are removed by their own age.
+Calls without a job, such as calls that draft a rubric, are removed by their own age.
 """
 
 from collections import Counter
@@ -30,20 +30,20 @@ def count_ended(connection: Connection, before: datetime, statuses: Sequence[str
 def find_ended(
     connection: Connection, before: datetime, statuses: Sequence[str], *, after: EndedJob | None, limit: int
 ) -> list[EndedJob]:
-    """The next jobs that ended before then, the earliest first."""
+    """Return the next jobs that ended before `before`, earliest first."""
     place = (jobs.c.finished_at, jobs.c.id)
     query = select(*place).where(*_ended(before, statuses))
     if after is not None:
         there = tuple_(literal(after.finished_at, jobs.c.finished_at.type), literal(after.id, jobs.c.id.type))
-        # The index knows the time only, so it finds the place by the first condition
+        # The index has the time alone, so the first condition lets the database begin at the right position
         query = query.where(jobs.c.finished_at >= after.finished_at, tuple_(*place) > there)
     return [EndedJob(*row) for row in connection.execute(query.order_by(*place).limit(limit))]
 
 
 def remove_ended(connection: Connection, ids: Sequence[str], before: datetime) -> Counter[str]:
-    """Remove those of these jobs that are still ended and not locked; returns their number by status.
+    """Remove the jobs that are still ended and not locked. Return their number by status.
 
-    A job that is continued meanwhile is live or locked, and stays.
+    A job that a client is continuing is live or locked, so it is not removed.
     """
     still_ended = select(jobs.c.id).where(jobs.c.id.in_(ids), *_ended(before, ()))
     free = list(connection.scalars(still_ended.with_for_update(skip_locked=True)))
@@ -57,7 +57,7 @@ def count_jobless(connection: Connection, before: datetime) -> int:
 
 
 def remove_jobless(connection: Connection, before: datetime, *, limit: int) -> int:
-    """Remove the oldest calls without a job that were made before then; returns their number."""
+    """Remove the oldest calls without a job that were made before `before`. Return their number."""
     oldest = select(calls.c.id).where(*_jobless(before)).order_by(calls.c.started_at, calls.c.id).limit(limit)
     return connection.execute(delete(calls).where(calls.c.id.in_(oldest))).rowcount
 
@@ -67,7 +67,7 @@ def _jobless(before: datetime) -> list[ColumnElement[bool]]:
 
 
 def _ended(before: datetime, statuses: Sequence[str]) -> list[ColumnElement[bool]]:
-    # The cost of a run is the sum over its jobs, and its budget is checked against it
+    # Jobs of a running run stay, because its budget is compared with the sum of their costs
     is_needed = jobs.c.run_id.is_not(None) & jobs.c.run_id.in_(select(runs.c.id).where(is_active()))
     has_ended = [jobs.c.finished_at.is_not(None), jobs.c.finished_at < before, ~is_needed]
     return [*has_ended, jobs.c.status.in_(statuses)] if statuses else has_ended

@@ -1,4 +1,4 @@
-"""The usage of model calls, added up in the database."""
+"""Sums up the usage of model calls in the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_us
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
-    """Which calls count: those that ended from `since` on and before `until`."""
+    """The filter of calls: calls that ended at or after `since`, and before `until`."""
 
     since: datetime
     until: datetime
@@ -28,7 +28,7 @@ def total(connection: Connection, criteria: UsageFilter) -> Mapping[str, Any]:
 
 
 def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) -> list[dict[str, Any]]:
-    """The sums of each day (UTC) and model, newest day first."""
+    """Return the sums of each day (UTC) and model, newest day first."""
     if connection.dialect.name == "sqlite":
         day = func.substr(cast(calls.c.finished_at, String), 1, 10)
     else:
@@ -38,7 +38,7 @@ def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) 
 
 
 def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
-    # The first one is the condition of the partial index: SQLite does not infer it from the others
+    # The first condition is that of the partial index, because SQLite does not infer it from the others
     found: list[ColumnElement[bool]] = [calls.c.finished_at.is_not(None)]
     found += [calls.c.finished_at >= criteria.since, calls.c.finished_at < criteria.until]
     found += matches(calls, criteria, ("model",))
@@ -48,7 +48,7 @@ def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
 
 
 def is_unpriced(table: FromClause) -> ColumnElement[bool]:
-    """Whether a call has no known cost. A failed call costs nothing; one with unknown outcome may have a cost."""
+    """Whether the cost of a call is unknown. A failed call costs nothing. A call with unknown outcome may cost."""
     return and_(table.c.cost_nano_usd.is_(None), table.c.status.in_(("ok", "dup", "unknown")))
 
 
@@ -57,6 +57,6 @@ _SUMS = (
     func.count().filter(calls.c.status.in_(("error", "unknown"))).label("failed_calls"),
     func.count().filter(calls.c.cached).label("cached_calls"),
     func.count().filter(is_unpriced(calls)).label("unpriced_calls"),
-    # PostgreSQL sums up bigint as numeric
+    # With a cast, because on PostgreSQL the sum of bigint values is numeric
     *(cast(func.coalesce(func.sum(calls.c[name]), 0), BigInteger).label(name) for name in _SUMMED),
 )

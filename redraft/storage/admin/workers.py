@@ -1,4 +1,4 @@
-"""The heartbeats of workers."""
+"""Stores and reads the heartbeats of workers."""
 
 from collections.abc import Mapping
 from typing import Any

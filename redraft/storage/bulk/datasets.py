@@ -1,4 +1,4 @@
-"""Datasets and their rows."""
+"""Stores, reads and removes datasets and their rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,13 +59,16 @@ def remove(connection: Connection, dataset_id: str) -> None:
 
 
 def lock(connection: Connection, dataset_id: str, *, is_shared: bool = False) -> bool:
-    """Lock a dataset until the unit of work ends; `is_shared`: others may lock it too. False if there is none."""
+    """Lock a dataset until the unit of work ends. Return False if there is no such dataset.
+
+    If `is_shared`, other units of work can take a shared lock at the same time.
+    """
     query = select(datasets.c.id).where(datasets.c.id == dataset_id)
     return connection.scalar(query.with_for_update(read=is_shared, key_share=is_shared)) is not None
 
 
 def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
-    """Remove some rows of a dataset, or the dataset itself if it has none; returns the number of rows."""
+    """Remove at most `limit` rows of a dataset, or the dataset itself if it has no rows. Return the number of rows."""
     is_its_own = dataset_items.c.dataset_id == dataset_id
     first = select(dataset_items.c.position).where(is_its_own).order_by(dataset_items.c.position).limit(limit)
     removed = connection.execute(delete(dataset_items).where(is_its_own, dataset_items.c.position.in_(first))).rowcount
@@ -75,7 +78,7 @@ def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
 
 
 def remove_unfinished(connection: Connection, *, older_than_s: float) -> None:
-    """Remove the datasets of interrupted imports."""
+    """Remove the datasets of imports that were interrupted, as their age shows."""
     is_left = and_(datasets.c.version.is_(None), datasets.c.created_at < DbNow(-older_than_s))
     connection.execute(delete(datasets).where(is_left))
 
@@ -95,7 +98,7 @@ def _one(connection: Connection, condition: ColumnElement[bool]) -> DatasetRecor
 
 
 def list_page(connection: Connection, *, after: ListPosition | None, limit: int) -> list[DatasetRecord]:
-    """One page of the imported datasets, newest first, and one more."""
+    """Return one page of the imported datasets, newest first, and one more row, which shows whether more follow."""
     query = list_newest(datasets, after, limit, datasets.c.version.is_not(None))
     return [DatasetRecord(**row) for row in fetch_all(connection, query)]
 
@@ -103,7 +106,7 @@ def list_page(connection: Connection, *, after: ListPosition | None, limit: int)
 def list_items(
     connection: Connection, dataset_id: str, *, after: int, limit: int, only_bad: bool = False
 ) -> list[dict[str, Any]]:
-    """Rows after a position, in order; -1: from the first row on. `only_bad`: only invalid rows."""
+    """Return the rows after a position, in order; for -1, all rows. `only_bad`: only invalid rows."""
     query = select(dataset_items).where(dataset_items.c.dataset_id == dataset_id, dataset_items.c.position > after)
     if only_bad:
         query = query.where(dataset_items.c.errors.is_not(None))
@@ -111,6 +114,6 @@ def list_items(
 
 
 def metadata_names(connection: Connection, dataset_id: str, limit: int) -> list[str]:
-    """The first names in the metadata of the rows, in order."""
+    """Return the names of the metadata of all rows in alphabetical order, at most `limit` names."""
     statement = _METADATA_NAMES[connection.dialect.name]
     return list(connection.scalars(statement, {"dataset_id": dataset_id, "limit": limit}))

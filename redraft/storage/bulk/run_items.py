@@ -1,6 +1,7 @@
-"""The items of runs: the rows of a dataset with their repeats, each with its job.
+"""Reads and changes the items of runs. An item is one repeat of a dataset row, and has at most one job.
 
-An item that no worker could start waits with the reason and the time in `errors`, and is given up in the end.
+A postponed item is a queued item that no worker could start. Its `errors` has the reason and the time. If it stays
+postponed for too long, it is canceled.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
 
-# The statuses that an item gets from its job: without a job, the job was deleted
+# The statuses that an item gets from its job. An item with such a status and without a job: the job was deleted
 DONE = ("succeeded", "failed")
 
 _ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
@@ -38,7 +39,8 @@ def _is_one_of(run_id: str, numbers: Iterable[int]) -> ColumnElement[bool]:
 
 
 def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """The number of items by run and status: one statement, so that they add up."""
+    """Return the number of items by run and status."""
+    # One statement, so that the numbers add up to the total while items change
     query = (
         select(run_items.c.run_id, run_items.c.status, func.count())
         .where(run_items.c.run_id.in_(run_ids))
@@ -51,13 +53,13 @@ def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str,
 
 
 def count_deleted(connection: Connection, run_id: str) -> dict[str, int]:
-    """The number of ended items whose jobs were deleted, by status."""
+    """Return the number of ended items whose jobs were deleted, by status."""
     query = select(run_items.c.status, func.count()).where(_is_in(run_id, *DONE), run_items.c.job_id.is_(None))
     return dict(connection.execute(query.group_by(run_items.c.status)).all())
 
 
 def list_exhausted(connection: Connection, run_id: str, limit: int | None = None) -> list[tuple[int, dict[str, Any]]]:
-    """The items that ended because their budget was used up, each with the limits of its job."""
+    """Return the items whose jobs used up their budget, each with the limits of its job."""
     query = (
         select(run_items.c.number, jobs.c.request)
         .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
@@ -70,7 +72,7 @@ def list_exhausted(connection: Connection, run_id: str, limit: int | None = None
 def take_queued(
     connection: Connection, run: RunRecord, limit: int, *, are_postponed: bool = False
 ) -> list[dict[str, Any]]:
-    """The next items to start, each with its row: those that were put off, or the others."""
+    """Return the next queued items, each with its row: the postponed ones if `are_postponed`, otherwise the others."""
     columns = (
         run_items.c.number,
         run_items.c.job_id,
@@ -96,7 +98,8 @@ def update_item(connection: Connection, run_id: str, number: int, **values: Any)
 
 
 def end_item(connection: Connection, job_id: str, status: str) -> None:
-    """Store the status of an ended job for its item. A continuation takes no success away."""
+    """Store the status of an ended job for its item."""
+    # An item that succeeded stays so: a continuation that fails does not remove the answer
     is_item = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
     connection.execute(update(run_items).where(is_item).values(status=status))
 
@@ -107,7 +110,7 @@ def end_queued(connection: Connection, run_id: str) -> None:
 
 
 def requeue_statuses(connection: Connection, run_id: str, statuses: Sequence[str]) -> int:
-    """Queue the items of these statuses again, each with its job if it has one; returns their number."""
+    """Queue the items with these statuses again. An item keeps its job. Return the number of items."""
     statement = update(run_items).where(_is_in(run_id, *statuses)).values(status="queued", errors=None)
     return connection.execute(statement).rowcount
 
@@ -143,7 +146,10 @@ def running_jobs(connection: Connection, run_id: str) -> list[str]:
 def postpone(
     connection: Connection, run_id: str, errors: list[dict[str, Any]], numbers: Sequence[int] | None = None
 ) -> int:
-    """Store why queued items (without numbers: all) could not be started; returns how many were not put off before."""
+    """Store why queued items could not be started: all of a run, or those with the given numbers.
+
+    Items that are already postponed keep their reason. Returns the number of newly postponed items.
+    """
     chosen = and_(_is_in(run_id, "queued"), run_items.c.errors.is_(None))
     if numbers is not None:
         chosen = and_(chosen, run_items.c.number.in_(numbers))
@@ -151,7 +157,7 @@ def postpone(
 
 
 def cancel_postponed(connection: Connection, run_id: str, since: datetime) -> int:
-    """Cancel the queued items that were put off before that time; returns their number. A resumed run retries them."""
+    """Cancel the items that were postponed before `since`. Return their number. A resumed run starts them again."""
     query = select(run_items.c.number, run_items.c.errors).where(_is_postponed(run_id, "queued"))
     late = [number for number, errors in connection.execute(query) if _since(errors) <= since]
     if late:
@@ -168,7 +174,7 @@ def has_canceled_postponed(connection: Connection, run_id: str) -> bool:
 
 
 def first_postponement(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
-    """The first reason why items are put off or were given up, and the number of such items."""
+    """Return the reason of the first item that is postponed, or was canceled for it, and the number of such items."""
     is_postponed = _is_postponed(run_id, "queued", "canceled")
     errors = connection.scalar(select(run_items.c.errors).where(is_postponed).order_by(run_items.c.number).limit(1))
     return None if errors is None else (errors[0], query_parts.count(connection, is_postponed))
@@ -187,8 +193,10 @@ def list_items(
     statuses: Sequence[str] = (),
     with_texts: bool = False,
 ) -> list[dict[str, Any]]:
-    """Items after a number, in order, with facts of rows and jobs; `with_texts`: also with result, request and row."""
-    # The item is described by its row only if it has no job
+    """Return items after a number, in order, with columns of their rows and jobs.
+
+    `with_texts`: also with the result and the request of the job, or with the row of an item without a job.
+    """
     own_row = case((jobs.c.id.is_(None), dataset_items.c.row)).label("row")
     texts = (jobs.c.result, jobs.c.request, own_row, dataset_items.c.told) if with_texts else ()
     named = ((run_items, _ITEM), (jobs, _JOB), (dataset_items, _ROW))
@@ -199,13 +207,13 @@ def list_items(
 
 
 def select_items(run: RunRecord, *columns: ColumnElement[Any]) -> Select[Any]:
-    """Selects from the items of a run, their rows and their jobs, in order."""
+    """Return a query of columns of a run's items, their rows and their jobs, in order of the items."""
     joined = run_items.join(dataset_items, is_row_of(run)).outerjoin(jobs, jobs.c.id == run_items.c.job_id)
     return select(*columns).select_from(joined).where(run_items.c.run_id == run.id).order_by(run_items.c.number)
 
 
 def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """The scores of each iteration of these items in the loop and in the audit, and whether it passed, in order."""
+    """Return score and pass of each iteration of these items, in the loop and in the audit, in order."""
     in_loop, in_audit = evaluations.c.role == "loop", evaluations.c.role == "audit"
     query = (
         select(
@@ -226,7 +234,7 @@ def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int])
 
 
 def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """The verdicts of the loop on the answers of these items' best iterations, in order."""
+    """Return the verdicts of the loop on the best iteration of each of these items, in order."""
     is_best = and_(iterations.c.job_id == jobs.c.id, iterations.c.number == jobs.c.best_iteration)
     in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
     names = ("score", "requirements_met", "reasoning", "suggestions")
@@ -242,7 +250,7 @@ def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -
 
 
 def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """The cost of each iteration of these items, in order; `unpriced`: the number of calls with unknown cost."""
+    """Return the cost of each iteration of these items, in order. `unpriced` counts calls with unknown cost."""
     query = (
         select(
             run_items.c.number.label("item"),

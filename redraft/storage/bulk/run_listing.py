@@ -1,4 +1,4 @@
-"""Lists of runs and items for pages: each page takes the same number of statements."""
+"""Reads lists of runs and items for pages. The number of statements does not depend on the number of lines."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,10 @@ _LINE = re.compile(r"line (\d{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The number of accepted jobs of a run, and their cost; `unpriced_calls`: the number of calls without one."""
+    """The number of accepted jobs of a run, and the cost of all its jobs.
+
+    `unpriced_calls` is the number of calls with unknown cost.
+    """
 
     accepted: int
     cost_nano_usd: int
@@ -33,9 +36,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """The filter of a list of items; None: all.
+    """The filter of a list of items. None matches all items.
 
-    `error_code` is a code of the report's error groups. `custom_id` names a row, or its line, as in `line 4`.
+    `error_code` is a code of the error groups of the report. `custom_id` is the id of a row, or its line: `line 4`.
     """
 
     statuses: tuple[str, ...] = ()
@@ -50,7 +53,7 @@ def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[st
 
 
 def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
-    """The totals by run, without runs that have no job; read from an index alone."""
+    """Return the totals by run id, from an index alone. A run without jobs has no entry."""
     accepted = count_accepted(connection, lambda table: table.c.run_id == jobs.c.run_id)
     sums = [func.sum(each) for each in (jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
     query = select(jobs.c.run_id, accepted, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
@@ -58,8 +61,8 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
 
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
-    """The times when the latest jobs of a run ended, the latest first."""
-    # The expression keeps the database from the run's index, by which it would read and sort all jobs of the run
+    """Return the times when the latest jobs of a run ended, latest first."""
+    # With this expression, the database cannot use the index of runs, with which it reads and sorts all jobs of the run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
     since = database_time(connection, ago_s=within_s)
     query = (
@@ -82,7 +85,7 @@ _JOB = (
 def list_items(
     connection: Connection, run: RunRecord, chosen: ItemFilter, *, after: int, limit: int
 ) -> list[dict[str, Any]]:
-    """Items after a number, in order, with the beginning of each question."""
+    """Return items after a number, in order, with the beginning of each question."""
     question = func.coalesce(
         text_in(connection, jobs.c.request, "instruct"), text_in(connection, dataset_items.c.row, "fields", "instruct")
     )
@@ -119,7 +122,7 @@ def _has_error(connection: Connection, code: str) -> ColumnElement[bool]:
         return and_(run_items.c.status.in_(_FAULTY), run_items.c.errors.is_(None), jobs.c.error.is_(None))
     of_row = text_in(connection, run_items.c.errors, 0, "code")
     of_job = text_in(connection, jobs.c.error, "code")
-    # The first conditions keep the database from parsing the texts of rows without errors
+    # The conditions on NULL come first, so that the database parses no texts of rows without errors
     return or_(
         and_(run_items.c.errors.is_not(None), of_row == code),
         and_(run_items.c.errors.is_(None), jobs.c.error.is_not(None), of_job == code),
@@ -127,7 +130,7 @@ def _has_error(connection: Connection, code: str) -> ColumnElement[bool]:
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[float | None]]:
-    """The best score of each iteration of these jobs, in order; None where there is none."""
+    """Return the best score of each iteration by job id, in order. A score is None if there is no verdict."""
     in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
     query = (
         select(iterations.c.job_id, iterations.c.number, func.max(evaluations.c.score))
@@ -143,7 +146,7 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[flo
 
 
 def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[str, Any] | None:
-    """The item of a row and repeat, with the result and the request of its job."""
+    """Return the item of a row and repeat, with the result and the request of its job. None if there is none."""
     is_row = and_(dataset_items.c.dataset_id == run.dataset_id, _is_named(custom_id))
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:
@@ -159,7 +162,7 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
 
 
 def _is_named(name: str) -> ColumnElement[bool]:
-    """Whether a row has this name: an invalid row may have no id, and is named by its line."""
+    """Whether a row has this id. An invalid row may have no id, so `line N` selects it by its line."""
     is_named = dataset_items.c.custom_id == name
     found = _LINE.fullmatch(name)
     if found is None:

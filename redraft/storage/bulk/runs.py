@@ -1,4 +1,4 @@
-"""Runs: the state of each, the usage of its jobs, and its removal some items at a time."""
+"""Stores, reads, changes and removes runs. A run is removed a few items at a time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The usage of all jobs of a run so far; `unpriced_calls`: the number of calls with unknown cost."""
+    """The usage of all jobs of a run. `unpriced_calls` is the number of calls with unknown cost."""
 
     calls: int
     input_tokens: int
@@ -50,9 +50,9 @@ class Sums:
 
 
 def add(connection: Connection, values: Mapping[str, Any]) -> bool:
-    """Store a run with its items: the rows of the dataset in order, each `repeat` times.
+    """Store a run with its items: each row of the dataset, in order, `repeat` times.
 
-    Returns False, and stores nothing, if a run has its idempotency key.
+    Returns False and stores nothing if a run has the same idempotency key.
     """
     if not query_parts.insert_if_absent(connection, runs, values, ("idempotency_scope", "idempotency_key")):
         return False
@@ -80,7 +80,7 @@ def get(connection: Connection, run_id: str) -> RunRecord | None:
 
 
 def lock(connection: Connection, run_id: str) -> RunRecord | None:
-    """A run that is locked until the unit of work ends."""
+    """Return a run and lock it until the unit of work ends. Return None if there is no such run."""
     return _one(connection, select(runs).where(runs.c.id == run_id).with_for_update())
 
 
@@ -98,12 +98,12 @@ def active_ids(connection: Connection) -> list[str]:
 
 
 def is_active() -> ColumnElement[bool]:
-    # A literal as in the partial index: SQLite does not use the index for a parameter
+    # The same literal as in the partial index: SQLite does not use the index for a parameter
     return runs.c.status == literal("running", literal_execute=True)
 
 
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:
-    """The newest earlier run of the same rows that was neither canceled nor stopped by its budget."""
+    """Return the newest earlier run of the same dataset version that finished all its items."""
     its_version = select(datasets.c.version).where(datasets.c.id == run.dataset_id).scalar_subquery()
     is_earlier = query_parts.is_after_position(runs, (run.created_at, run.id), newest_first=True)
     query = (
@@ -127,12 +127,12 @@ def sums(connection: Connection, run_id: str) -> Sums:
 
 
 def max_cost(connection: Connection, run_id: str) -> int | None:
-    """The run's budget in billionths of a USD."""
+    """Return the budget of a run in 1e-9 USD. None means no budget."""
     return connection.scalar(select(runs.c.max_cost_nano_usd).where(runs.c.id == run_id))
 
 
 def unpriced_models(connection: Connection, run_id: str) -> list[str]:
-    """The models of calls with known tokens and unknown price, in order."""
+    """Return the models of calls with known tokens and unknown cost, in alphabetical order."""
     query = (
         select(calls.c.model)
         .distinct()
@@ -149,7 +149,7 @@ def change(connection: Connection, run_id: str, **values: Any) -> None:
 
 
 def resume(connection: Connection, run: RunRecord) -> None:
-    """Let an ended run be running again; the time since its end is idle."""
+    """Set an ended run to running again. The time since its end is added to its idle time."""
     at = database_time(connection, ago_s=0)
     since = at - (run.finished_at or at)
     idle_ms = (run.idle_ms or 0) + round(since.total_seconds() * 1000)
@@ -158,13 +158,13 @@ def resume(connection: Connection, run: RunRecord) -> None:
 
 
 def finish(connection: Connection, run_id: str, status: str, stop_reason: str) -> RunRecord:
-    """End a locked run; returns it as it has ended."""
+    """End a locked run. Return its record after the change."""
     change(connection, run_id, status=status, stop_reason=stop_reason, finished_at=DbNow())
     return RunRecord(**query_parts.fetch_all(connection, select(runs).where(runs.c.id == run_id))[0])
 
 
 def live_job(connection: Connection, run_id: str) -> str | None:
-    """A job of this run that has not ended."""
+    """Return the id of a job of this run that has not ended, or None."""
     return connection.scalar(select(jobs.c.id).where(jobs.c.run_id == run_id, jobs.c.finished_at.is_(None)).limit(1))
 
 
@@ -173,13 +173,13 @@ def one_of_dataset(connection: Connection, dataset_id: str) -> str | None:
 
 
 def first_items(connection: Connection, run_id: str, limit: int) -> list[tuple[int, str | None]]:
-    """The numbers of the first remaining items, each with its job."""
+    """Return the number and the job id of the first remaining items."""
     query = select(run_items.c.number, run_items.c.job_id).where(run_items.c.run_id == run_id)
     return [(number, job_id) for number, job_id in connection.execute(query.order_by(run_items.c.number).limit(limit))]
 
 
 def remove_jobs(connection: Connection, job_ids: Sequence[str]) -> str | None:
-    """Remove those of these jobs that have ended, with all that belongs to them; returns a job that is left."""
+    """Remove the jobs that have ended, with all their rows. Return the id of a job that has not ended, or None."""
     chosen = jobs.c.id.in_(job_ids)
     connection.execute(delete(jobs).where(chosen, jobs.c.finished_at.is_not(None)))
     return connection.scalar(select(jobs.c.id).where(chosen).limit(1))

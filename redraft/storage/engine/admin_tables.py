@@ -12,7 +12,7 @@ api_keys = sa.Table(
     sa.Column("name", CleanText, nullable=False),
     sa.Column("hint", sa.String(16), nullable=False),
     sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
-    # The default serves the previous version, which may create keys after the migration
+    # The default is for the previous version of the program, which may insert keys after the migration
     sa.Column("scopes", sa.String(80), nullable=False, server_default=sa.text("'read write metrics admin'")),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.Column("last_used_at", UtcTime),
@@ -36,7 +36,7 @@ profile_versions = sa.Table(
     metadata,
     sa.Column("name", sa.String(40), primary_key=True),
     sa.Column("version", sa.String(16), primary_key=True),
-    # Contents of its files, by name
+    # Contents of the profile's files by file name
     sa.Column("texts", Json, nullable=False),
     sa.Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
 )

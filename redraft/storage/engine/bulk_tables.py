@@ -15,7 +15,7 @@ datasets = sa.Table(
     sa.Column("format", sa.String(10), nullable=False),
     sa.Column("rows", sa.Integer, nullable=False, default=0),
     sa.Column("bad_rows", sa.Integer, nullable=False, default=0),
-    # Used columns with their fields, and unused columns
+    # The used columns with the request fields that they set, and the unused columns
     sa.Column("columns", Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.Index("ix_datasets_created", "created_at", "id"),
@@ -30,7 +30,7 @@ dataset_items = sa.Table(
     sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("custom_id", CleanText),
     sa.Column("line", sa.Integer, nullable=False),
-    # Fields and vars of the row; NULL for an invalid row, whose errors are stored instead
+    # Request fields and variables of the row; NULL for an invalid row, whose errors are stored instead
     sa.Column("row", Json),
     sa.Column("errors", Json),
     # Texts that help a person to find an invalid row in the file

@@ -14,7 +14,7 @@ _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 
 
 class UtcTime(sa.TypeDecorator[datetime]):
-    """timestamptz on PostgreSQL; ISO text with milliseconds on SQLite, where text order is time order."""
+    """A UTC time: `timestamptz` on PostgreSQL, ISO text with milliseconds on SQLite."""
 
     impl = sa.DateTime(timezone=True).with_variant(sa.String(32), "sqlite")
     cache_ok = True
@@ -22,6 +22,7 @@ class UtcTime(sa.TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
         if value is None or dialect.name != "sqlite":
             return value
+        # The same length and zone for all values, because SQLite compares them as texts
         return value.astimezone(UTC).strftime(_SQLITE_FORMAT)[:-3] + "Z"
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
@@ -31,7 +32,10 @@ class UtcTime(sa.TypeDecorator[datetime]):
 
 
 class DbNow(sa.FunctionElement[datetime]):
-    """The database's clock plus some seconds: leases must not depend on the clocks of workers."""
+    """The time of the database's clock plus some seconds.
+
+    Leases and due times use this clock, because the clocks of workers may differ.
+    """
 
     type = UtcTime()
     inherit_cache = True
@@ -43,7 +47,8 @@ class DbNow(sa.FunctionElement[datetime]):
 
 
 def database_time(connection: sa.Connection, *, ago_s: float) -> datetime:
-    """The time so long ago by the database's clock, as a value: for clock_timestamp() PostgreSQL would use no index."""
+    """Return the time `ago_s` seconds ago by the database's clock."""
+    # As a value: clock_timestamp() is volatile, so PostgreSQL uses no index for a condition with it
     return connection.execute(sa.select(DbNow(-ago_s))).scalar_one()
 
 
@@ -62,7 +67,7 @@ def _now_on_sqlite(element: DbNow, compiler: Any, **kw: Any) -> str:
 
 
 class CleanText(sa.TypeDecorator[str]):
-    """Text without NUL characters and lone surrogates, which PostgreSQL or UTF-8 refuse."""
+    """Text without NUL characters, which PostgreSQL refuses, and without lone surrogates, which UTF-8 refuses."""
 
     impl = sa.Text
     cache_ok = True
@@ -72,7 +77,7 @@ class CleanText(sa.TypeDecorator[str]):
 
 
 class Json(sa.TypeDecorator[Any]):
-    """JSON values, cleaned like `CleanText`, as text that keeps their order."""
+    """JSON values as text, cleaned like `CleanText`. JSONB would change the order of names."""
 
     impl = sa.Text
     cache_ok = True
@@ -85,7 +90,7 @@ class Json(sa.TypeDecorator[Any]):
 
 
 class SearchableJson(sa.TypeDecorator[Any]):
-    """A small JSON object that lists filter by: JSONB with an index on PostgreSQL."""
+    """A small JSON object that job lists filter by. On PostgreSQL it is JSONB, which has an index."""
 
     impl = sa.Text().with_variant(JSONB(), "postgresql")
     cache_ok = True
@@ -99,7 +104,7 @@ class SearchableJson(sa.TypeDecorator[Any]):
 
 
 def text_in(connection: sa.Connection, column: sa.ColumnElement[Any], *path: str | int) -> sa.ColumnElement[Any]:
-    """The value at a path of a JSON text."""
+    """Return an expression for the value at a path in a JSON text column."""
     if connection.dialect.name == "postgresql":
         return sa.func.json_extract_path_text(sa.cast(column, sa.JSON), *map(str, path))
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

@@ -1,7 +1,7 @@
-"""Engines for PostgreSQL, also behind a pooler that gives each transaction another session.
+"""Creates engines for PostgreSQL, also behind a pooler that gives each transaction another session.
 
-No transaction relies on the session of an earlier one: timeouts are set with `SET LOCAL`, and statements are prepared
-only if each connection keeps its server process.
+So no transaction uses the session state of an earlier one. `SET LOCAL` sets the timeouts. Statements are prepared only
+if each connection keeps its server process.
 """
 
 import time
@@ -15,31 +15,31 @@ from sqlalchemy.pool import ConnectionPoolEntry
 log = structlog.get_logger()
 
 _PING_AFTER_S = 5.0
-# No `options`: PgBouncer refuses connections with them
+# Without `options`, because PgBouncer refuses connections with them
 _CONNECT_ARGS = {"connect_timeout": 3, "application_name": "redraft"}
 _TIMEOUTS_MS = {"statement_timeout": 30_000, "idle_in_transaction_session_timeout": 30_000, "lock_timeout": 10_000}
-# SQLSTATE classes of errors in the statement or its data, which every connection would repeat
+# SQLSTATE classes of errors in the statement or its data: the statement fails on every connection
 _STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
-# SQLSTATE classes of transient errors, after which the connection can be used
+# SQLSTATE classes of transient errors after which the connection remains usable
 _TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
-# A prepared statement exists already, or does not exist: the connection got the session of another client
+# A prepared statement exists already, or does not exist: the pooler has connected us to another client's session
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
 
 def make_engine(url: URL, pool_size: int) -> Engine:
-    """A pool of connections. Each transaction begins with its timeouts, in one round trip."""
+    """Create an engine with a pool of connections."""
     engine = create_engine(
         url,
         hide_parameters=True,
-        # `_begin` begins transactions instead of the driver, with the timeouts in the same message
+        # So the driver begins no transactions: `_begin` does, and sets the timeouts in the same round trip
         isolation_level="AUTOCOMMIT",
-        # PostgreSQL's own style: for names psycopg would parse the text of a statement at each execution
+        # PostgreSQL's own style. For named parameters, psycopg parses the text of a statement at each execution
         paramstyle="numeric_dollar",
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=10,
-        # The connection that was used last is the least likely to have been closed
+        # The most recently used connection is the least likely to have been closed
         pool_use_lifo=True,
         connect_args=_CONNECT_ARGS,
     )
@@ -53,23 +53,24 @@ def make_engine(url: URL, pool_size: int) -> Engine:
 
 
 def make_plain_engine(url: URL) -> Engine:
-    """An engine for upgrades of the schema: without timeouts, and each connection is used once."""
+    """Create an engine for schema upgrades, without timeouts. Each of its connections is used once."""
     args = {**_CONNECT_ARGS, "prepare_threshold": None}
     return create_engine(url, hide_parameters=True, poolclass=NullPool, connect_args=args)
 
 
 def is_statement_error(sqlstate: str | None) -> bool:
-    """Whether an error would come again on a new connection; all others, also unknown ones, count as transient."""
+    """Whether an error would occur again on a new connection. All other errors count as transient."""
     return sqlstate is not None and sqlstate[:2] in _STATEMENT_CLASSES and sqlstate not in _FOREIGN_SESSION
 
 
 def _ends_connection(sqlstate: str) -> bool:
-    """Whether a connection is closed after an error: its server stops or is read-only, or its session has changed."""
+    """Whether a connection must be closed after an error."""
+    # Such as: the server stops or has become read-only, or the pooler has changed the session
     return not is_statement_error(sqlstate) and sqlstate[:2] not in _TRANSIENT_CLASSES and sqlstate != _CANCELED
 
 
 class _StatementPreparation:
-    """Whether the connections of one engine prepare statements on the server."""
+    """Decides whether the connections of one engine prepare statements on the server."""
 
     def __init__(self) -> None:
         self._is_off = False
@@ -93,7 +94,8 @@ class _StatementPreparation:
 
 
 def is_pooled(connection: Any) -> bool:
-    """Whether a driver's connection may change its server process: a pooler invents the pid that it reports."""
+    """Whether a driver's connection goes through a pooler, so that its server process may change."""
+    # A pooler reports an invented process id when a client connects
     return connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
 
 
@@ -103,7 +105,7 @@ def is_autocommit(connection: Connection) -> bool:
 
 def _begin(connection: Connection) -> None:
     if not is_autocommit(connection):
-        # Explicitly, because the options of the connection may be those of a stream of rows
+        # Override the options of the connection: it may be about to stream rows, which BEGIN does not support
         connection.exec_driver_sql(_BEGIN, execution_options={"yield_per": None, "stream_results": False})
 
 
@@ -115,7 +117,8 @@ def _record_use(_connection: Any, record: ConnectionPoolEntry) -> None:
 
 
 def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-    """Test a connection after a pause; in steady use a round trip for each transaction would cost too much."""
+    """Test a connection that was idle. Raises DisconnectionError if it was closed, so that the pool replaces it."""
+    # Only after a pause, because a round trip more for each transaction would cost too much
     import psycopg
 
     if time.monotonic() - record.info.get("used_at", 0.0) < _PING_AFTER_S:

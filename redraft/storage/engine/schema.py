@@ -1,7 +1,7 @@
-"""The schema and its upgrades by Alembic, also in tests and in embedded mode.
+"""Upgrades the schema with Alembic, and compares the revisions of the database and of this program.
 
-Workers and APIs run during an upgrade, so it waits only briefly for the lock of a table: all later transactions on the
-table wait behind it.
+Workers and APIs run during an upgrade. While the upgrade waits for the lock of a table, all later transactions on the
+table wait, too. So the upgrade waits only briefly, and tries again.
 """
 
 import time
@@ -21,13 +21,20 @@ from redraft.errors import Unavailable
 from redraft.storage.engine import postgresql
 from redraft.storage.engine.work import Database, translated
 
-_LOCK = 0x7265647261667400 >> 1  # any constant that is ours alone
+_LOCK = 0x7265647261667400 >> 1  # any number works that no other program uses as an advisory lock
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeTimeouts:
-    """How long an upgrade on PostgreSQL waits for another one, and for the lock of a table: briefly, several times."""
+    """The timeouts of an upgrade on PostgreSQL.
+
+    Attributes:
+        other_upgrade_s: how long it waits for a concurrent upgrade.
+        table_s: how long it waits for the lock of a table.
+        tries: how often it tries again when a table stays locked.
+        pause_s: the pause between two tries.
+    """
 
     other_upgrade_s: float = 60.0
     table_s: float = 3.0
@@ -37,11 +44,11 @@ class UpgradeTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The revision of a database beside that of this program."""
+    """The revision of a database (`current`), and the newest revision that this program knows (`head`)."""
 
     current: str | None
     head: str
-    # A later version has upgraded it: migrations only add, so this program still works
+    # A later version has upgraded the database. Migrations only add, so this program still works
     is_newer: bool
 
     @property
@@ -50,7 +57,7 @@ class SchemaState:
 
     @property
     def remedy(self) -> str:
-        """The message for a schema that is not usable."""
+        """The error message for a schema that is not usable."""
         return f"The schema is at {self.current or 'nothing'}, not at {self.head}: run `redraft db upgrade`."
 
 
@@ -66,10 +73,10 @@ def make_config() -> Config:
 def upgrade(
     database: Database, revision: str = "head", *, config: Config | None = None, timeouts: UpgradeTimeouts | None = None
 ) -> None:
-    """Upgrade the schema to `revision`; a schema that is newer than this program is not changed.
+    """Upgrade the schema to `revision`. A schema that is newer than this program is not changed.
 
     If two upgrades run concurrently, the second one waits, and then has nothing to do. Raises Unavailable if the
-    database is away, another upgrade does not end, or a transaction locks a table and does not end.
+    database is away. Also raises Unavailable if another upgrade does not end, or a transaction keeps a table locked.
     """
     config, timeouts = config or make_config(), timeouts or UpgradeTimeouts()
     with translated():
@@ -92,25 +99,25 @@ def _own_connection(database: Database) -> Connection:
 
 
 def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
-    """Take the lock of upgrades until the transaction ends: behind a pooler a lock of the session would outlive us.
-
-    Building an index waits for transactions with an older snapshot, so this one keeps none between its statements.
-    """
+    """Take the advisory lock of upgrades until the transaction ends. Raises Unavailable if another upgrade keeps it."""
+    # Not a lock of the session: behind a pooler the session, and its lock, would outlive this process
     give_up_at = time.monotonic() + timeouts.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        # No parameters: psycopg would use the extended protocol, and that keeps the snapshot of the statement
+        # Without parameters: with parameters, psycopg uses the extended protocol, which keeps the snapshot of the
+        # statement. Then building an index would wait for this transaction
         if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
             return
         connection.rollback()
         if time.monotonic() > give_up_at:
-            message = "Another `redraft db upgrade` is running; let it end, then run this one again."
+            message = "Another `redraft db upgrade` is running. When it has ended, run this command again."
             raise Unavailable(message, code="upgrade_running")
         time.sleep(0.1)
 
 
 def _migrate_postgresql(database: Database, config: Config, revision: str, timeouts: UpgradeTimeouts) -> None:
-    """Migrate, with some tries for locked tables: each migration is committed, so a try continues the last one."""
+    """Run the migrations, and try again if a table is locked. Raises Unavailable if the table stays locked."""
+    # Each migration is committed, so a new try continues after the last migration
     for left in reversed(range(timeouts.tries)):
         try:
             with _own_connection(database) as connection:
@@ -127,8 +134,9 @@ def _migrate_postgresql(database: Database, config: Config, revision: str, timeo
 
 
 def _set_timeouts(connection: Connection, timeouts: UpgradeTimeouts) -> None:
-    # Building an index takes long, and blocks no other statement
+    # No statement timeout: to build an index takes long, but blocks no other statement
     settings = {"lock_timeout": f"{timeouts.table_s * 1000:.0f}", "statement_timeout": "0"}
+    # Behind a pooler, a setting of the session would reach other clients, so each transaction sets them
     if postgresql.is_pooled(connection.connection.dbapi_connection):
         connection.rollback()
         statements = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
@@ -157,12 +165,13 @@ def _lock_message(database: Database) -> str:
     )
     with database.read() as connection:
         row = connection.execute(oldest).one_or_none()
-    message = "A table that the upgrade changes is locked by a transaction that does not end"
+    message = "A transaction that does not end locks a table that the upgrade changes"
     if row is None:
         return f"{message}. Run `redraft db upgrade` again."
     return (
-        f"{message}; the oldest one is {row.age_s:.0f} s old (process {row.pid}, {row.application_name or 'unnamed'}). "
-        f"Run `redraft db upgrade` again when it has ended; SELECT pg_terminate_backend({row.pid}) ends it."
+        f"{message}. The oldest transaction is {row.age_s:.0f} s old "
+        f"(process {row.pid}, {row.application_name or 'unnamed'}). When it has ended, run `redraft db upgrade` again. "
+        f"SELECT pg_terminate_backend({row.pid}) ends it."
     )
 
 
@@ -176,13 +185,13 @@ def head() -> str:
 
 
 def schema_state(database: Database, config: Config | None = None) -> SchemaState:
-    """The revision of the database, and whether this program can use it."""
+    """Compare the revision of the database with the revisions of this program. Raises Unavailable if it is away."""
     known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
     return SchemaState(found, newest, is_newer=found is not None and found not in known)
 
 
-@cache  # health is asked for every few seconds
+@cache  # each health check compares the revisions, and to read the scripts is slow
 def _own_revisions() -> tuple[frozenset[str], str]:
     return _revisions(make_config())
 

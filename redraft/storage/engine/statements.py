@@ -1,7 +1,7 @@
-"""Prepared statements for every step: compiled once, then parameters to the driver as text.
+"""Runs statements that are compiled once and then passed to the driver as text.
 
-SQLAlchemy takes as much time for each execution of a statement as driver and database together, and a step executes
-three to six of them. The statements are built with SQLAlchemy Core and its types.
+For each execution, SQLAlchemy needs as much time as driver and database together, and a step executes three to six
+statements. The statements are built with SQLAlchemy Core and its types.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -28,7 +28,7 @@ _COLLECTED = "redraft_collected_rows"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An update of one row that returns one column, and the values of its bind parameters."""
+    """An UPDATE of one row that returns one column, with the values of its bind parameters."""
 
     statement: sa.Update
     values: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A key of the cache: a statement has the same text for all engines of a kind of database."""
+    """A part of the cache key. All engines of one kind of database use the same text of a statement."""
 
     name: str
     dialect: sa.Dialect = field(compare=False)
@@ -44,12 +44,13 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The text of a statement with its parameters and its result columns.
+    """The text of a compiled statement.
 
     Attributes:
-        order: the names of the parameters by position, if the driver binds by position.
-        parameters: the parameters that each execution sets.
-        fixed: the values that the statement itself has.
+        order: the names of the parameters by position; None if the driver binds by name.
+        parameters: the parameters without a value, which each execution sets, with their converters.
+        fixed: the values that are part of the statement, by parameter name.
+        columns: the result columns with their converters.
     """
 
     text: str
@@ -66,15 +67,15 @@ class _Prepared:
 
 
 def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
-    """Execute a cached statement with the values of its bind parameters.
+    """Execute a statement with the values of its bind parameters.
 
-    The result has the values of the driver; use `fetch` for columns with our own types.
+    The result has the values of the driver. For columns with types of `columns.py`, use `fetch`.
     """
     return _prepare(statement, _kind_of(connection)).execute(connection, values)
 
 
 def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Execute a statement that returns at most one row; returns it by the names of its columns."""
+    """Execute a statement that finds at most one row. Return this row by column name, or None."""
     prepared = _prepare(statement, _kind_of(connection))
     row = prepared.execute(connection, values).one_or_none()
     if row is None:
@@ -84,7 +85,7 @@ def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str,
 
 
 def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows with the same columns, by one statement."""
+    """Insert rows with the same columns with one statement, or collect them for `collecting_rows`."""
     if not rows:
         return
     collected: list[Rows] | None = connection.info.get(_COLLECTED)
@@ -96,8 +97,8 @@ def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[
 
 @contextmanager
 def collecting_rows(connection: sa.Connection) -> Generator[list[Rows]]:
-    """Collect the rows that `add_rows` gets within the block, instead of inserting them."""
-    # Read before, because a connection that was lost within the block has no `info`
+    """Collect the rows that `add_rows` is called with in the block. They are not inserted."""
+    # Read `info` now, because a connection that is lost in the block has none
     info, collected = connection.info, list[Rows]()
     info[_COLLECTED] = collected
     try:
@@ -108,7 +109,7 @@ def collecting_rows(connection: sa.Connection) -> Generator[list[Rows]]:
 
 @contextmanager
 def adding_together(connection: sa.Connection) -> Generator[None]:
-    """Insert all rows that `add_rows` gets within the block at its end, on PostgreSQL in one round trip."""
+    """Insert all rows that `add_rows` is called with in the block at its end, on PostgreSQL in one round trip."""
     with collecting_rows(connection) as collected:
         yield
     if collected and _is_postgresql(connection):
@@ -123,8 +124,8 @@ def run_all_or_none(
 ) -> list[Any] | None:
     """If `first` changes its row, make the other changes and add the rows, on PostgreSQL in one round trip.
 
-    The bind parameters of the changes must have different names. Returns the column that each change returned, or None
-    if `first` found no row and nothing was done.
+    The bind parameters of the changes must have different names. Returns the column that each change returned. Returns
+    None if `first` found no row, so that nothing was changed.
     """
     if _is_postgresql(connection):
         statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
@@ -144,7 +145,8 @@ def run_all_or_none(
 
 @lru_cache(maxsize=512)
 def _dependent_statement(first: sa.Update, others: tuple[sa.Update, ...], shapes: tuple[_Shape, ...]) -> Executable:
-    """One statement for PostgreSQL. Its parts see the tables as they were before, and the row that `first` returns."""
+    """Return one statement for PostgreSQL, with the changes and the inserts as common table expressions."""
+    # All parts see the tables as they were before the statement, so the other parts test the row that `first` returns
     done = first.cte("first")
     is_done = sa.exists(sa.select(sa.literal(1)).select_from(done))
     changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
@@ -164,7 +166,7 @@ def _dependent_insert(
 
 
 def _typed(value: Any, kind: TypeEngine[Any]) -> sa.ColumnElement[Any]:
-    """Cast a value: an untyped NULL in a SELECT is a text. Not to VARCHAR(n), which would cut the text."""
+    # Without a cast, PostgreSQL takes an untyped NULL in a SELECT for a text. A cast to VARCHAR(n) would cut the text
     return sa.cast(value, sa.Text() if isinstance(kind, sa.String | CleanText | Json) else kind)
 
 
@@ -197,7 +199,7 @@ def _insert_part(part: int, table: sa.Table, names: tuple[str, ...], count: int)
 
 
 def _rows_of(part: int, table: sa.Table, names: tuple[str, ...], count: int) -> list[dict[str, Any]]:
-    """The columns of the new rows: parameters for their values, and the defaults of other columns."""
+    """Return the columns of each new row: a parameter for each name, and the defaults of the other columns."""
     defaults = defaults_of(table, names)
     return [
         defaults | {name: sa.bindparam(f"r{part}_{number}_{name}", type_=table.c[name].type) for name in names}
@@ -206,7 +208,7 @@ def _rows_of(part: int, table: sa.Table, names: tuple[str, ...], count: int) -> 
 
 
 def defaults_of(table: sa.Table, names: Collection[str]) -> dict[str, Any]:
-    """The defaults of the columns of a new row beside these."""
+    """Return the defaults of the columns that are not in `names`."""
     others = [column for column in table.c if column.name not in names and column.default is not None]
     values = {column.name: (cast("Any", column.default).arg, column.type) for column in others}
     return {
@@ -242,6 +244,6 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
 
 
 def _reader(kind: TypeEngine[Any], dialect: sa.Dialect) -> _Process | None:
-    """The converter of a result column: only our types and booleans of SQLite need one."""
+    """Return the converter of a result column, or None. Types of `columns.py` and booleans of SQLite need one."""
     is_read = isinstance(kind, sa.TypeDecorator | sa.Boolean)
     return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

@@ -16,7 +16,7 @@ metadata = sa.MetaData(
 
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
-    """Index of the rows that meet a condition; SQLAlchemy takes the condition once per dialect."""
+    """Return an index of the rows that meet a condition. SQLAlchemy has one argument per dialect for the condition."""
     return sa.Index(name, *columns, unique=unique, postgresql_where=sa.text(where), sqlite_where=sa.text(where))
 
 
@@ -39,14 +39,14 @@ jobs = sa.Table(
     sa.Column("warnings", Json, nullable=False),
     sa.Column("model", sa.String(220)),
     sa.Column("evaluator_model", sa.String(220), nullable=False),
-    # For a job of kind rescore_answers: the job whose iterations it evaluates again
+    # Only for the kind rescore_answers: the job whose iterations are evaluated again
     sa.Column("rescored_job_id", sa.String(40)),
     # The bulk run of which this job is an item
     sa.Column("run_id", sa.String(40)),
     sa.Column("idempotency_scope", sa.String(80)),
     sa.Column("idempotency_key", sa.String(255)),
     sa.Column("request_hash", sa.String(64), nullable=False),
-    # The next step, and its lease
+    # The next step and its lease. `rung_at` and `ring_count` record the messages that notified workers of the step
     sa.Column("step", sa.String(10), nullable=False),
     sa.Column("step_no", sa.Integer, nullable=False, default=1),
     sa.Column("step_attempt", sa.Integer, nullable=False, default=0),
@@ -83,7 +83,7 @@ jobs = sa.Table(
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
     partial_index("ix_jobs_live", "available_at", where=_LIVE),
-    # A covering index: sums of usage and outcomes need no read of the table
+    # A covering index: sums of usage and outcomes are read from it without the table
     partial_index(
         "ix_jobs_ended",
         *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
@@ -91,7 +91,7 @@ jobs = sa.Table(
     ),
     sa.Index("ix_jobs_created", "created_at", "id"),
     partial_index("ix_jobs_run", "run_id", "created_at", "id", where="run_id IS NOT NULL"),
-    # Covering indexes: outcomes and cost of a run without reading its jobs
+    # Covering indexes: outcomes and cost of a run are read from them without its jobs
     partial_index("ix_jobs_continued", "run_id", "finished_at", where="continuations > 0"),
     partial_index(
         "ix_jobs_run_totals",
@@ -119,7 +119,7 @@ iterations = sa.Table(
     sa.Column("generator_model", sa.String(220)),
     sa.Column("answer", CleanText, nullable=False),
     sa.Column("feedback_given", CleanText),
-    # Citations and support found without a model; NULL for a job without sources
+    # Citations and support, computed without a model; NULL for a job without sources
     sa.Column("grounding", Json),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.UniqueConstraint("job_id", "number", "candidate"),
@@ -138,16 +138,16 @@ evaluations = sa.Table(
     sa.Column("meets_criteria", sa.Boolean),
     sa.Column("reasoning", CleanText, nullable=False, default=""),
     sa.Column("suggestions", Json, nullable=False),
-    # Fields of a profile or a rubric beside the score
+    # Fields of a profile or a rubric other than the score
     sa.Column("confidence", sa.Float),
     sa.Column("issues", Json),
     sa.Column("improvement_hint", CleanText),
     sa.Column("criteria", Json),
     sa.Column("checks", Json),
     sa.Column("requirements_met", sa.Boolean),
-    # Support of each claim, found by a model; NULL where no model was called for it
+    # Support of each claim, determined by a model; NULL if no model was called
     sa.Column("grounding", Json),
-    # One entry per evaluator of a panel, and the spread of their scores
+    # One entry per evaluator if several evaluators were called, and the spread of their scores
     sa.Column("judges", Json),
     sa.Column("disagreement", sa.Float),
     sa.Column("evaluator_model", sa.String(220)),
@@ -158,7 +158,7 @@ evaluations = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.CheckConstraint("(status = 'ok') = (score IS NOT NULL)", name="scored_when_ok"),
     sa.Index("ix_evaluations_job", "job_id"),
-    # The cascade from iterations needs it, because the unique index below is partial
+    # For the cascade from iterations, which cannot use the partial unique index below
     sa.Index("ix_evaluations_iteration", "iteration_id"),
     partial_index("uq_evaluations_loop", "iteration_id", where="role = 'loop'", unique=True),
 )
@@ -218,7 +218,7 @@ calls = sa.Table(
     sa.Column("model", sa.String(220), nullable=False),
     sa.Column("status", sa.String(10), nullable=False),
     sa.Column("cached", sa.Boolean, nullable=False, default=False),
-    # Set in jobs with `cache: use`; an identical call finds this row by the key
+    # Only in jobs with `cache: use`. An identical call finds the reply by this key
     sa.Column("cache_key", sa.String(64)),
     sa.Column("request", Json, nullable=False),
     sa.Column("response", Json),

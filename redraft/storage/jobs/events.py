@@ -1,4 +1,4 @@
-"""The events of a job, numbered without gaps: the source of progress and server-sent events."""
+"""Reads and writes the events of a job, which are numbered without gaps. They show the progress of the job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class EventRecord:
 
 
 def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Write events under numbers that were reserved on the job's row in the same unit of work.
+    """Store events, and a delivery for each event that the job's webhook subscribes to.
 
-    The job's webhook gets outbox entries for them in the same unit of work.
+    The caller has reserved the event numbers from `first_seq` on in the same unit of work.
     """
     rows = [
         {"job_id": job.id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
@@ -44,7 +44,7 @@ def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[
 
 
 def times(connection: Connection, job_id: str, types: Sequence[str]) -> list[tuple[str, datetime]]:
-    """The types and times of the events of these types, in order, without their data."""
+    """Return the types and times of the events of these types, in order."""
     query = select(events.c.type, events.c.at).where(events.c.job_id == job_id, events.c.type.in_(types))
     return [(kind, at) for kind, at in connection.execute(query.order_by(events.c.seq))]
 

@@ -1,4 +1,4 @@
-"""The job list of the pages: it reads only the columns of a line, never the long texts."""
+"""Reads the job list of the pages. It reads only the columns of a line, because the other texts may be large."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from redraft.storage.jobs.jobs import JobFilter, conditions, in_order, is_accept
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
-# Instruction, format and criteria come before the threshold; the long sources after it are not read
+# Only instruction, format and criteria come before the threshold. The sources, which may be long, come after it
 _THRESHOLD_WITHIN = 1_300_000
 _THRESHOLD_CHARS = 24
 
@@ -24,7 +24,7 @@ class JobRow:
 
     Attributes:
         beginning: the beginning of the stored request, whose first field is `instruct`.
-        threshold: the text of the stored request from the threshold on.
+        threshold: some characters of the stored request, which begin with the score threshold.
     """
 
     id: str
@@ -51,7 +51,7 @@ class JobRow:
 
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
-    """One page and one more row, which shows whether there is a next page."""
+    """Return one page and one more row, which shows whether there is a next page."""
     query = _select(connection)
     found = [row for each in _by_status(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))]
     ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
@@ -59,7 +59,8 @@ def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
 
 
 def _by_status(criteria: JobFilter) -> list[JobFilter]:
-    """One filter per status: an index gives the order for one status, but not for several."""
+    """Split a filter into one filter per status."""
+    # An index gives the order of the jobs with one status, but not with several
     return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
@@ -69,7 +70,7 @@ def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int
 
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
-    """The jobs that still exist, in the order of the list."""
+    """Return the jobs that still exist, in the order of the list."""
     return _rows(connection, in_order(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
 
 
@@ -79,7 +80,7 @@ def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
 
 
 def positions(connection: Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
-    """The places of the jobs of a page, and of `extra` further jobs."""
+    """Return the positions of the jobs of a page, and of `extra` further jobs."""
     query = select(jobs.c.created_at, jobs.c.id)
     pages = [_page(query, connection, each, extra=extra) for each in _by_status(criteria)]
     found: list[ListPosition] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
@@ -87,7 +88,7 @@ def positions(connection: Connection, criteria: JobFilter, *, extra: int = 0) ->
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:
-    """The best score of each evaluated iteration of these jobs, in order: (job id, number, score)."""
+    """Return job id, iteration number and best score of each evaluated iteration of these jobs, in order."""
     is_scored = and_(evaluations.c.job_id.in_(job_ids), evaluations.c.role.in_(("loop", "rescore")))
     query = (
         select(evaluations.c.job_id, iterations.c.number, func.max(evaluations.c.score))
@@ -107,8 +108,8 @@ def _select(connection: Connection) -> Select[Any]:
 
 
 def _threshold(connection: Connection) -> ColumnElement[str]:
-    """The text of the stored request after the name of the threshold."""
-    # Parsing the whole JSON is slower. No text of a user contains the name, since quotes are escaped there
+    """Return an expression for the text of the stored request that follows the name of the threshold."""
+    # To parse the whole JSON is slower. A user's text cannot contain the name, because JSON escapes its quotes
     find = func.strpos if connection.dialect.name == "postgresql" else func.instr
     head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
     return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)

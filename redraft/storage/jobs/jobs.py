@@ -1,4 +1,4 @@
-"""The row of a job: its next step, its lease, and its result. `transitions` changes it."""
+"""Inserts, reads and lists jobs. `transitions.py` changes the row of a job while the job is live."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The filter of a list of jobs. `after` is the last row of the page before."""
+    """The filter of a list of jobs. `after` is the position of the last row of the previous page."""
 
     statuses: tuple[str, ...] = ()
     stop_reason: str | None = None
@@ -95,7 +95,7 @@ def as_record(row: Any) -> JobRecord:
 
 
 def add(connection: sa.Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
-    """Insert a job; None if its idempotency key exists."""
+    """Insert a job and return its record. Return None if a job has the same idempotency key."""
     statement = _add_statement(connection.dialect.name, tuple(values))
     parameters = {f"p_{name}": value for name, value in values.items()}
     row = fetch(connection, statement, {**parameters, "p_deadline_s": deadline_s})
@@ -116,8 +116,9 @@ def _add_statement(dialect_name: str, names: tuple[str, ...]) -> sa.Executable:
 
 
 def is_accepted(connection: sa.Connection) -> sa.ColumnElement[bool]:
-    """Whether the returned answer is accepted. A continuation without a better answer keeps the acceptance."""
-    # Reading the result is slow, so it is read only for continued jobs
+    """Return an expression for whether the answer of a job is accepted."""
+    # A continued job that found no better answer stays accepted, with another stop reason. Only its result shows this,
+    # and to read a result is slow
     is_kept = sa.case((jobs.c.continuations > 0, _has_success(connection, jobs)), else_=sa.false())
     return sa.func.coalesce(sa.or_(jobs.c.stop_reason == "accepted", is_kept), sa.false())
 
@@ -125,13 +126,14 @@ def is_accepted(connection: sa.Connection) -> sa.ColumnElement[bool]:
 def count_accepted(
     connection: sa.Connection, condition: Callable[[sa.FromClause], sa.ColumnElement[bool]]
 ) -> sa.ColumnElement[int]:
-    """The number of accepted jobs that meet a condition, for a query that reads only columns of an index.
+    """Return an expression for the number of accepted jobs, for a query that reads only an index.
 
-    Reading the result of each job would need the table, so continued jobs are counted by a query of their own.
+    The expression has a subquery for continued jobs, whose results are in the table. `condition` selects the jobs of
+    this subquery.
     """
     accepted = sa.func.count().filter(jobs.c.stop_reason == "accepted")
     continued = jobs.alias("continued")
-    # A literal, because SQLite uses the partial index only for a condition without parameters
+    # A literal, because SQLite does not use the partial index for a parameter
     is_continued = continued.c.continuations > sa.literal_column("0")
     is_kept = sa.and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
     kept = sa.select(sa.func.count()).where(is_continued, condition(continued), is_kept).scalar_subquery()
@@ -153,7 +155,7 @@ def _get_statement() -> sa.Executable:
 
 
 def version_of(connection: sa.Connection, job_id: str) -> tuple[int, str] | None:
-    """The version and the status of a job: enough for a conditional request."""
+    """Return the version and the status of a job. A conditional request needs only these columns."""
     row = connection.execute(sa.select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
     return None if row is None else (row.version, row.status)
 
@@ -165,7 +167,7 @@ def find_by_key(connection: sa.Connection, scope: str, key: str) -> JobRecord | 
 
 
 def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]:
-    """One page and one row more, so that the caller knows whether there is a next page."""
+    """Return one page and one more row, which shows whether there is a next page."""
     query = in_order(sa.select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
     return [as_record(row) for row in fetch_all(connection, query.limit(criteria.limit + 1))]
 
@@ -181,7 +183,7 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
         found.append(jobs.c.status.in_(criteria.statuses))
     found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
-        # The same text as in the partial index: otherwise SQLite does not use it
+        # The same text as in the partial index, because SQLite does not use the index for another text
         found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(_metadata_conditions(connection, criteria.metadata or {}))
@@ -203,6 +205,6 @@ def _metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -
 
 
 def remove(connection: sa.Connection, job_id: str) -> bool:
-    """Remove a job that has ended; False if there is none."""
+    """Remove a job that has ended. Return False if there is no such job."""
     statement = sa.delete(jobs).where(jobs.c.id == job_id, jobs.c.finished_at.is_not(None)).returning(jobs.c.id)
     return connection.scalar(statement) is not None

@@ -1,4 +1,4 @@
-"""The outbox of webhook deliveries. It is written together with the events."""
+"""Reads and writes the outbox of webhook deliveries. A delivery is stored in the unit of work of its event."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class DeliveryRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A leased delivery, with its event.
+    """A delivery with a lease, and its event.
 
-    The number of attempts is the token: an attempt with an older number cannot change the delivery.
+    Its number of attempts serves as the lease token: an attempt with an older number cannot change the delivery.
     """
 
     delivery: DeliveryRecord
@@ -58,7 +58,7 @@ class ClaimedDelivery:
 
 
 def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
-    """Store a delivery for each new event of a job that its webhook subscribes to, in the events' unit of work."""
+    """Store a delivery for each new event of a job that its webhook subscribes to."""
     subscribed = [each for each in new if each["type"] in webhook["events"]]
     entries = [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in subscribed]
     _add(connection, webhook["url"], entries)
@@ -86,7 +86,10 @@ def has_due(connection: Connection) -> bool:
 
 
 def claim(connection: Connection, *, lease_s: float, except_receivers: Collection[str]) -> ClaimedDelivery | None:
-    """Lease the delivery that has been due for longest, except to the spared receivers; None if none is due."""
+    """Take a lease on the delivery with the earliest due time. Return None if no delivery is due.
+
+    Deliveries to `except_receivers` are not taken.
+    """
     due = (
         select(_rows.id)
         .where(_IS_DUE, _rows.receiver.not_in(except_receivers))
@@ -112,7 +115,7 @@ def claim(connection: Connection, *, lease_s: float, except_receivers: Collectio
 
 
 def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str, Any]) -> bool:
-    """Store the outcome of an attempt; False if the lease had expired and another attempt has begun."""
+    """Store the outcome of an attempt. Return False if the lease had expired and another attempt has begun."""
     statement = (
         update(webhook_deliveries)
         .where(_rows.id == delivery.id, _rows.attempts == delivery.attempts, _IS_PENDING)
@@ -122,7 +125,7 @@ def close(connection: Connection, delivery: DeliveryRecord, values: Mapping[str,
 
 
 def redeliver(connection: Connection, owner_id: str, delivery_id: str) -> DeliveryRecord | None:
-    """Make a delivery due now, with a new schedule of attempts; None if the job or run has no such delivery."""
+    """Make a delivery due now, with a new schedule of attempts. Return None if the job or run has no such delivery."""
     statement = (
         update(webhook_deliveries)
         .where(_belongs_to(owner_id), _rows.id == delivery_id)
@@ -148,11 +151,11 @@ def _belongs_to(owner_id: str) -> ColumnElement[bool]:
 def latest(
     connection: Connection, *, only_failed: bool, after: ListPosition | None, limit: int
 ) -> list[DeliveryRecord]:
-    """One page of the deliveries of all jobs and runs, newest first, and one more."""
+    """Return one page of all deliveries, newest first, and one more row, which shows whether there is a next page."""
     if only_failed:
         query = list_newest(webhook_deliveries, after, limit, _IS_FAILED)
     else:
-        # Ids grow with time, so their index gives the order; no index has the times of all deliveries
+        # Ids grow with time, so the primary key gives the order. The index on the time has failed deliveries only
         query = select(*_rows).where(*([_rows.id < after[1]] if after else [])).order_by(_rows.id.desc())
         query = query.limit(limit + 1)
     return [DeliveryRecord(**row) for row in fetch_all(connection, query)]
