@@ -1,4 +1,4 @@
-"""All commands of `redraft`. A command parses its options, calls operations, and renders."""
+"""Assembles the commands of `redraft`. A command parses its options, calls operations, and prints the results."""
 
 from importlib.metadata import version
 from typing import Annotated
@@ -17,7 +17,7 @@ from redraft.cli.jobs import ask, jobs, ratings, refining
 app = typer.Typer(
     cls=GuardedGroup,
     name="redraft",
-    help="Write answers iteratively: generate, evaluate, revise until accepted.",
+    help="Write answers iteratively: generate, evaluate and revise until an answer is accepted.",
     epilog=options.examples(
         "redraft ask 'Explain recursion to a child.'",
         "redraft jobs show latest",
@@ -43,9 +43,9 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show logs, and tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print logs, and tracebacks of errors, on stderr.")] = False,
 ) -> None:
-    """Write answers iteratively: generate, evaluate, revise until accepted."""
+    """Write answers iteratively: generate, evaluate and revise until an answer is accepted."""
 
 
 app.command("ask", epilog=ask.EPILOG)(ask.ask)

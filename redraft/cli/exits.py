@@ -1,4 +1,4 @@
-"""Maps errors to exit codes, and prints them with advice."""
+"""Maps errors to exit codes, and prints errors with advice."""
 
 import contextlib
 import errno
@@ -47,27 +47,27 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
     (Unavailable, Exit.UNREACHABLE),
 )
 _ADVICE = {
-    "provider_auth": "Check the provider's key; `redraft models check` tries it, `redraft doctor` shows which is set.",
-    "provider_quota": "Look at the plan and the billing of the provider's account, or choose another model.",
+    "provider_auth": "Check the provider's key. `redraft models check` tests it; `redraft doctor` shows which are set.",
+    "provider_quota": "Check the plan and the billing of the provider's account, or choose another model.",
     "provider_rate_limited": "Wait a moment, or choose another model.",
-    "provider_timeout": "Try again later; REDRAFT_CALL_TIMEOUT_S allows longer calls.",
-    "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tries it.",
-    "unknown_model": "`redraft models` lists the models; `redraft models check MODEL` tries one.",
-    "context_too_long": "Do what the message says, or choose a model with a larger context.",
-    "refused": "Put the task in other words, or choose another model.",
-    "content_filtered": "Put the task in other words, or choose another model.",
-    "output_truncated": "Allow more with --max-output-tokens in a new job, or continue with --guidance to be shorter.",
-    "evaluator_invalid": "Choose another evaluator (--evaluator-model).",
+    "provider_timeout": "Try again later. A larger REDRAFT_CALL_TIMEOUT_S allows longer calls.",
+    "provider_unavailable": "Check the network and the base URL; `redraft models check MODEL` tests the connection.",
+    "unknown_model": "`redraft models` lists models; `redraft models check MODEL` tests a model.",
+    "context_too_long": "Follow the message, or choose a model with a larger context.",
+    "refused": "Rephrase the task, or choose another model.",
+    "content_filtered": "Rephrase the task, or choose another model.",
+    "output_truncated": "Set a larger --max-output-tokens in a new job, or ask for a shorter answer with --guidance.",
+    "evaluator_invalid": "Choose another evaluator with --evaluator-model.",
     "draft_invalid": "Give more details in the question, or choose another model.",
-    "budget_exhausted": "Allow more with --max-tokens or --max-cost.",
+    "budget_exhausted": "Set a larger --max-tokens or --max-cost.",
     "run_budget_exhausted": "Set a larger budget: redraft eval --resume RUN --max-cost USD",
-    "deadline_exceeded": "Allow more time with --deadline.",
-    "worker_lost": "See the worker's log.",
-    "webhooks_not_configured": "Set the secret in this shell too: a command does not read a server's environment.",
-    "broker_unavailable": "Check REDRAFT_BROKER_URL and that the broker runs; `redraft doctor` checks all parts.",
-    "database_unavailable": "Check REDRAFT_DATABASE_URL and that it runs; `redraft doctor` checks all parts.",
+    "deadline_exceeded": "Set a longer --deadline.",
+    "worker_lost": "Read the log of the worker.",
+    "webhooks_not_configured": "Also set the secret in this shell: commands do not read the environment of a server.",
+    "broker_unavailable": "Check REDRAFT_BROKER_URL and the broker. `redraft doctor` checks all parts.",
+    "database_unavailable": "Check REDRAFT_DATABASE_URL and the database server. `redraft doctor` checks all parts.",
 }
-# The option of each field of a request. Where several names stand, the command's own is shown
+# The options or arguments that set each request field. Of several names, a message shows the name that the command has
 _OPTIONS = {
     "/defaults/instruct": "--map",
     "/instruct": "INSTRUCT",
@@ -98,22 +98,22 @@ _OPTIONS = {
 
 
 def exit_of(error: RedraftError) -> Exit:
-    """The exit code of an error: by its code, else by its class."""
+    """Return the exit code of an error by its error code, or else by its class."""
     return _BY_CODE.get(error.code) or next((code for kind, code in _BY_KIND if isinstance(error, kind)), Exit.ERROR)
 
 
 def exit_of_code(code: str) -> Exit:
-    """The exit code of a failed job, by its error's code."""
+    """Return the exit code of a failed job by its error code."""
     return _BY_CODE.get(code, Exit.ERROR)
 
 
 def advice(code: str) -> str | None:
-    """Advice for an error code; None where the user can do nothing."""
+    """Return advice for an error code, or None if there is none."""
     return _ADVICE.get(code)
 
 
 def _print_error(error: RedraftError, names: Collection[str]) -> None:
-    """Print the error, its place and its remedy on stderr. `names` are the options and arguments of the command."""
+    """Print an error, the options that caused it, and advice on stderr. `names` are the options of the command."""
     errors = error.errors if isinstance(error, Invalid) else ()
     places = [_place(error, field_error, names) for field_error in errors]
     if len(errors) == 1 and errors[0].detail == error.message:
@@ -128,9 +128,9 @@ def _print_error(error: RedraftError, names: Collection[str]) -> None:
 
 
 _LISTS = {
-    "job": "`redraft jobs list` lists the jobs; `redraft ask` makes one.",
-    "run": "`redraft runs list` lists the runs; `redraft eval` starts one.",
-    "dataset": "`redraft datasets list` lists the datasets; `redraft datasets import FILE` adds one.",
+    "job": "`redraft jobs list` lists the jobs; `redraft ask` creates a job.",
+    "run": "`redraft runs list` lists the runs; `redraft eval` starts a run.",
+    "dataset": "`redraft datasets list` lists the datasets; `redraft datasets import FILE` adds a dataset.",
 }
 
 
@@ -143,7 +143,7 @@ def _words_after(error: RedraftError) -> str | None:
 
 
 def _place(error: RedraftError, field_error: FieldError, names: Collection[str]) -> str:
-    # An error in a row has no place on the command line
+    # No option of the command line causes an error in a row
     if not field_error.pointer or (error.code == "no_good_rows" and not field_error.pointer.startswith("/defaults/")):
         return ""
     field = field_error.pointer.removeprefix("/defaults") or field_error.pointer
@@ -159,12 +159,12 @@ def _is_within(pointer: str, start: str) -> bool:
 
 
 class GuardedGroup(TyperGroup):
-    """The root of the commands: no expected error leaves it as a traceback."""
+    """The root of the commands, which turns exceptions into messages and exit codes."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the command, and end with the table's exit code."""
+        """Run the command. An exception ends it with the exit code of the exception."""
         output.is_debug.set(bool(ctx.params.get("debug")))
-        # Both are emptied when the command runs
+        # Typer empties both lists when the command runs
         names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             result = super().invoke(ctx)
@@ -177,7 +177,7 @@ class GuardedGroup(TyperGroup):
 
 
 def _names_of(command: Any, arguments: Sequence[str]) -> frozenset[str]:
-    """The options and arguments of the command that a command line names."""
+    """Return the options and arguments of the command that a command line selects."""
     while isinstance(command, TyperGroup):
         commands = command.commands
         command = next((commands[each] for each in arguments if each in commands), next(iter(commands.values())))
@@ -185,7 +185,7 @@ def _names_of(command: Any, arguments: Sequence[str]) -> frozenset[str]:
 
 
 def _report(error: BaseException, names: Collection[str]) -> Exit:
-    """Print an error that ends a command; returns the exit code."""
+    """Print an error that ends a command, and return the exit code."""
     match error:
         case RedraftError():
             _print_trace()
@@ -200,13 +200,13 @@ def _report(error: BaseException, names: Collection[str]) -> Exit:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             _drop_output()
             output.say(
-                f"Error: the output cannot be written: {error.strerror}. Free some space, then try again.", "red"
+                f"Error: the output cannot be written: {error.strerror}. Free some disk space, then try again.", "red"
             )
         case _:
             _print_trace()
-            output.say(f"Something went wrong that should not: {type(error).__name__}: {redact(str(error))}", "red")
+            output.say(f"Unexpected error: {type(error).__name__}: {redact(str(error))}", "red")
             if not output.is_debug.get():
-                output.say("This is a bug in Redraft. `redraft --debug …` shows where it is.")
+                output.say("This is a bug in Redraft. `redraft --debug …` prints the traceback.")
     return Exit.ERROR
 
 
@@ -216,6 +216,6 @@ def _print_trace() -> None:
 
 
 def _drop_output() -> None:
-    """Redirect stdout to the null device, since its reader has left: the interpreter's last flush would fail again."""
-    with contextlib.suppress(ValueError):  # A stream without a file cannot be redirected and need not be
+    """Redirect stdout to the null device, because the last flush of the interpreter would fail again."""
+    with contextlib.suppress(ValueError):  # A stream without a file descriptor needs no redirection
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Reads and writes the files that options name; `-` = stdin. Each error names the option and the file."""
+"""Reads and writes the files that options name. `-` is stdin. Each error names the option and the file."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ STDIN = "-"
 
 
 def open_file(path: str, option: str) -> BinaryIO:
-    """Open a file. Raises NotFound if there is none, and typer.BadParameter if it cannot be opened."""
+    """Open a file. Raises NotFound if the file does not exist, and typer.BadParameter if it cannot be opened."""
     try:
         return Path(path).open("rb")
     except FileNotFoundError as error:
@@ -26,7 +26,10 @@ def open_file(path: str, option: str) -> BinaryIO:
 
 
 def read_text(path: str, option: str) -> str:
-    """Read a file's text without its byte order mark. Raises like `open_file`, also if it is not UTF-8."""
+    """Read a text file without its byte order mark.
+
+    Raises NotFound if the file does not exist, and typer.BadParameter if it cannot be read or is not UTF-8.
+    """
     if path == STDIN:
         return _decode(sys.stdin.buffer.read(), path, option)
     with open_file(path, option) as stream:
@@ -46,7 +49,7 @@ def _decode(content: bytes, path: str, option: str) -> str:
 
 
 def read_json(path: str, option: str) -> Any:
-    """Read a file's JSON value. Raises like `open_file`, also if it is not JSON."""
+    """Parse a JSON file. Raises like `read_text`, and typer.BadParameter if the text is not JSON."""
     return _parse(read_text(path, option), name_of(path), option)
 
 
@@ -58,7 +61,10 @@ def _parse(text: str, name: str, option: str) -> Any:
 
 
 def read_object(value: str, option: str) -> dict[str, Any]:
-    """Read a JSON object: a file, stdin, or the value itself if it begins with `{`. Raises like `read_json`."""
+    """Parse a JSON object in a file or on stdin, or the value itself if it begins with `{`.
+
+    Raises like `read_json`, and typer.BadParameter if the JSON is not an object.
+    """
     is_text = value.lstrip().startswith("{")
     body = _parse(value, "the value", option) if is_text else read_json(value, option)
     if not isinstance(body, dict):
@@ -71,7 +77,7 @@ def name_of(path: str) -> str:
 
 
 def write_file(file: Path, lines: Iterable[str], option: str) -> None:
-    """Replace a file with these lines. Raises Invalid if it cannot be written."""
+    """Write the lines to a file, which is replaced. Raises Invalid if it cannot be written."""
     try:
         with _replacing(file) as stream:
             stream.writelines(lines)
@@ -81,9 +87,9 @@ def write_file(file: Path, lines: Iterable[str], option: str) -> None:
 
 @contextmanager
 def _replacing(file: Path) -> Generator[IO[str]]:
-    """A stream whose content replaces the file at the end of the block.
+    """Yield a stream. Its content replaces the file at the end of the block.
 
-    The file is never seen half written, even after an interruption.
+    After an interruption the file has its old content, never a part of the new content.
     """
     folder = file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=folder) as beside:

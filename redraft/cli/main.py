@@ -8,13 +8,13 @@ _INTERRUPTED = 130
 
 
 def run() -> None:
-    """Run the command line. Ctrl-C while the commands are being imported ends it without a traceback."""
+    """Run the command line. Ctrl-C during the import of the commands ends the process without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             with contextlib.suppress(ValueError):
                 stream.reconfigure(errors="backslashreplace")
     try:
-        # The import takes a moment, and Ctrl-C may come during it
+        # The import takes a moment, so it is within the `try`
         from redraft.cli.commands import app
 
         app()

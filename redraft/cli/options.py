@@ -1,4 +1,4 @@
-"""The options of the commands, each declared once, and the groups that the commands form."""
+"""Defines the options that commands share, and groups of commands."""
 
 import re
 from collections.abc import Callable
@@ -12,46 +12,55 @@ from typer.core import TyperGroup
 
 from redraft.cli.files import read_json
 
-JobRef = Annotated[str, typer.Argument(metavar="ID", help="Id, its unique beginning, label `name`, or 'latest'.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the data as JSON on stdout.")]
+JobRef = Annotated[
+    str, typer.Argument(metavar="ID", help="The job: its id, a unique prefix of its id, its label `name`, or 'latest'.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 Format = Annotated[
     str | None,
-    typer.Option("--format", "--resp-format", help="Form of the answer, in words (default: none)."),
+    typer.Option("--format", "--resp-format", help="Format of the answer, in words (default: any format)."),
 ]
-Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="The evaluation criteria, in words.")]
+Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="Evaluation criteria, in words.")]
 IterMax = Annotated[int | None, typer.Option(help="Maximum number of iterations, 1 to 10 (default: 3).")]
-Threshold = Annotated[float | None, typer.Option(help="Accept at this score or above, 0 to 1 (default: 0.8).")]
+Threshold = Annotated[float | None, typer.Option(help="Lowest score of an accepted answer, 0 to 1 (default: 0.8).")]
 Model = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODEL",
-        help="Generator, as provider:name (default: REDRAFT_MODEL). "
-        "Repeat it for a ladder: iteration k uses the k-th model, and iterations beyond the list use the last model.",
+        help="Model that generates answers, as provider:name (default: REDRAFT_MODEL). Repeatable: iteration k uses "
+        "the k-th model, and further iterations use the last model.",
     ),
 ]
 EvaluatorModel = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="Evaluator, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the generator)."
+        metavar="MODEL",
+        help="Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the generator).",
     ),
 ]
 Candidates = Annotated[
-    int | None, typer.Option(help="Number of candidate answers in each iteration, 1 to 8 (default: 1).")
+    int | None, typer.Option(help="Number of answers that each iteration generates, 1 to 8 (default: 1).")
 ]
 Strategy = Annotated[
     str | None,
     typer.Option(
         metavar="revise|fresh|encourage",
-        help="After a low score: revise the answer, write a new one, or ask for a more complete one (default: revise).",
+        help="What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
+        "encourage: ask for a more complete answer (default: revise).",
     ),
 ]
-Deadline = Annotated[float | None, typer.Option(help="Time limit for the whole job, in seconds (default: 600).")]
+Deadline = Annotated[
+    float | None,
+    typer.Option(
+        help="Time limit of the whole job, in seconds (default: 600). A job that reaches it ends with its best answer."
+    ),
+]
 Temperature = Annotated[
     float | None,
     typer.Option(
-        help="Sampling temperature of the generator, 0 to 2 (default: the model's own). "
-        "If the model refuses it, the call is repeated without it."
+        help="Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses the "
+        "value, the call is repeated without a temperature."
     ),
 ]
 MaxOutputTokens = Annotated[
@@ -64,59 +73,70 @@ MaxOutputTokens = Annotated[
 MaxTokens = Annotated[
     int | None,
     typer.Option(
-        help="Budget of tokens for the whole job; the job stops before a call that could exceed it (default: none)."
+        help="Maximum number of input and output tokens of the whole job (default: no limit). The job ends before a "
+        "call that could exceed the limit."
     ),
 ]
 MaxCost = Annotated[
-    float | None, typer.Option(help="Budget in USD for the whole job; needs models with known prices (default: none).")
+    float | None,
+    typer.Option(
+        help="Maximum cost of the whole job, in USD (default: no limit). The prices of all its models must be known."
+    ),
 ]
 Schema = Annotated[
     str | None,
     typer.Option(
         "--schema",
         metavar="FILE|NAME",
-        help="JSON Schema that the answer must match: a file, '-' for stdin, or one of the names "
-        "answer_with_sources and comparison.",
+        help="JSON Schema that the answer must match: a file, '-' for stdin, or the built-in schema "
+        "answer_with_sources or comparison.",
     ),
 ]
 Rubric = Annotated[
-    str | None, typer.Option("--rubric", metavar="FILE", help="Rubric: a JSON list of criteria; docs/criteria.md.")
+    str | None,
+    typer.Option(
+        "--rubric", metavar="FILE", help="File with a rubric, that is, a JSON list of criteria (see docs/criteria.md)."
+    ),
 ]
 Checks = Annotated[
     list[str] | None,
     typer.Option(
         "--check",
         metavar="KIND=VALUE",
-        help="Required check, decided by code: max_words=60, contains=Bern, is_json, bullets=2..4, …; "
-        "repeatable. With --crit, an evaluator also evaluates the text of --crit as a criterion.",
+        help="Check in code that an answer must pass, such as max_words=60, contains=Bern, is_json or bullets=2..4 "
+        "(see docs/checks.md); repeatable. With --crit, a model also evaluates the text of --crit.",
     ),
 ]
 Profile = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Evaluation profile (default: criteria); `redraft profiles` lists them."),
+    typer.Option(metavar="NAME", help="Evaluation profile (default: criteria). `redraft profiles` lists the profiles."),
 ]
 Panel = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODEL", help="An evaluator of a panel; repeatable. The median score of the panel counts."),
+    typer.Option(
+        metavar="MODEL",
+        help="Model of a panel that replaces the single evaluator; repeatable. The score is the median of the panel.",
+    ),
 ]
 Samples = Annotated[
-    int | None, typer.Option(help="Number of calls per evaluator, 1 to 10; the mean score counts (default: 1).")
+    int | None,
+    typer.Option(help="Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of the calls."),
 ]
 Audit = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Independent evaluator. It scores the first and the returned answer after the loop; its scores are only "
-        "reported.",
+        help="Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
+        "the returned answer. Its scores are reported, but they do not change the result.",
     ),
 ]
 Skip = Annotated[
     str | None,
     typer.Option(
         metavar="never|when_checks_fail|auto",
-        help="When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required check; "
-        "auto: if the task is small talk or arithmetic and has no form, rubric, schema, sources or reference "
-        "(default: never).",
+        help="When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a "
+        "required check; auto: if the task is small talk or a sum, and has no format, rubric, schema, sources or "
+        "reference.",
     ),
 ]
 Sources = Annotated[
@@ -124,70 +144,103 @@ Sources = Annotated[
     typer.Option(
         "--source",
         metavar="FILE",
-        help="Source for the answer: a text or Markdown file, or .jsonl or .json with chunks; '-' for stdin. "
-        "Repeatable; sources are numbered from 1 in order.",
+        help="File with sources for the answer: a text or Markdown file is one source, a .jsonl or .json file contains "
+        "chunks; '-' for stdin. Repeatable; sources are numbered from 1 in the given order.",
     ),
 ]
 Mode = Annotated[
     str | None,
     typer.Option(
-        metavar="simple|grounded|analytical|conversational", help="How the answer uses its sources (default: simple)."
+        metavar="simple|grounded|analytical|conversational",
+        help="Style of an answer with sources (default: simple); docs/grounding.md describes the styles.",
     ),
 ]
 OutputFormat = Annotated[
     str | None,
-    typer.Option(metavar="plain|markdown|json|bullets", help="Output format of a grounded answer (default: plain)."),
+    typer.Option(
+        metavar="plain|markdown|json|bullets", help="Output format of an answer with sources (default: plain)."
+    ),
 ]
 CitationStyle = Annotated[
     str | None,
-    typer.Option(metavar="inline|footnote|endnote", help="How the answer cites its sources (default: inline)."),
+    typer.Option(
+        metavar="inline|footnote|endnote",
+        help="Form of the citations. inline: [Source 1]; footnote: ¹; endnote: a list at the end (default: inline).",
+    ),
 ]
 Template = Annotated[
     str | None,
     typer.Option(
         metavar="grounded_qa|analytical_synthesis|comparison|summarization",
-        help="Structure of a grounded answer (default: none).",
+        help="Structure of an answer with sources (default: none); docs/grounding.md describes each structure.",
     ),
 ]
-NoCitations = Annotated[bool, typer.Option("--no-citations", help="Do not cite sources in the answer.")]
+NoCitations = Annotated[bool, typer.Option("--no-citations", help="Ask for an answer without citations.")]
 AllowUngrounded = Annotated[
-    bool, typer.Option("--allow-ungrounded", help="Accept answers that fail the grounding rule.")
+    bool,
+    typer.Option(
+        "--allow-ungrounded", help="Also accept answers that their sources do not support (docs/grounding.md)."
+    ),
 ]
-Annotate = Annotated[bool, typer.Option("--annotate", help="List the unsupported statements below the final answer.")]
-Refine = Annotated[bool, typer.Option("--refine", help="Draft task, format and criteria from a rough question first.")]
+Annotate = Annotated[bool, typer.Option("--annotate", help="Append the unsupported statements to the final answer.")]
+Refine = Annotated[
+    bool,
+    typer.Option(
+        "--refine", help="First let a model draft the task, the format and the criteria from a rough question."
+    ),
+]
 UseCache = Annotated[
-    bool, typer.Option("--cache", help="Reuse replies of identical calls that earlier jobs made with --cache.")
+    bool, typer.Option("--cache", help="Reuse the replies to identical model calls of earlier jobs with --cache.")
 ]
-System = Annotated[str | None, typer.Option(metavar="TEXT", help="Added to the generator's system prompt.")]
+System = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Text that is added to the generator's system prompt.")
+]
 Reference = Annotated[str | None, typer.Option(metavar="TEXT", help="Reference answer; only the evaluator sees it.")]
 Meta = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY=VALUE",
-        help="Label of the job; repeatable. Commands also find a job by its label `name`.",
+        help="Label of the job; repeatable. The label `name` can replace the id of the job in commands.",
     ),
 ]
-Stream = Annotated[bool, typer.Option("--stream", help="Show the answer on the terminal while it is generated.")]
+WithMeta = Annotated[
+    list[str] | None,
+    typer.Option("--meta", metavar="KEY=VALUE", help="Only jobs with this label; if repeated, with all these labels."),
+]
+Stream = Annotated[
+    bool, typer.Option("--stream", help="Show the text of the answer on the terminal while the model generates it.")
+]
 RequestFile = Annotated[
     str | None,
     typer.Option(
         "--file",
         metavar="FILE|JSON",
-        help="Request body of the API: a JSON file, the JSON itself, or '-' for stdin. Options override its fields.",
+        help="Request body, as for POST /v1/generate-answer: a JSON file, the JSON itself, or '-' for stdin. Options "
+        "override its fields.",
     ),
 ]
-Detach = Annotated[bool, typer.Option("--detach", help="Print the job's id and exit; a worker does the rest.")]
-Redeliver = Annotated[str | None, typer.Option(metavar="ID", help="Send this delivery again, now.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Print the job's id and exit at once. A worker executes the job.")
+]
+Redeliver = Annotated[str | None, typer.Option(metavar="ID", help="Send the delivery with this id again now.")]
 RequireAccept = Annotated[bool, typer.Option("--require-accept", help="Exit with 3 if the answer is not accepted.")]
-Guidance = Annotated[str | None, typer.Option(metavar="TEXT", help="Your own feedback for the next prompt.")]
+Guidance = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Your own feedback, which is added to the next prompt of the generator."),
+]
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="Maximum number of entries.")]
-After = Annotated[str | None, typer.Option(metavar="CURSOR", help="Cursor that the previous page printed.")]
-FirstModel = Annotated[str | None, typer.Option(help="Generator of the first iteration, as provider:name.")]
+After = Annotated[
+    str | None,
+    typer.Option(metavar="CURSOR", help="Cursor that the previous page printed; the list continues after it."),
+]
+FirstModel = Annotated[
+    str | None, typer.Option(help="Only jobs whose first iteration used this generator, as provider:name.")
+]
 
 
 def pair(text: str, option: str = "--meta", form: str = "KEY=VALUE") -> tuple[str, str]:
-    """The name and the value in a text. Raises typer.BadParameter if one is missing."""
+    """Split `NAME=VALUE` into name and value. Raises typer.BadParameter if the text has no name or no `=`."""
     name, equals, value = text.partition("=")
     if not (equals and name.strip()):
         raise typer.BadParameter(f"{text!r} is not {form}.", param_hint=option)
@@ -195,22 +248,21 @@ def pair(text: str, option: str = "--meta", form: str = "KEY=VALUE") -> tuple[st
 
 
 def metadata_of(values: list[str] | None) -> dict[str, str] | None:
-    """The values of --meta; None without any."""
+    """Return the values of --meta as a dictionary, or None if there are none."""
     return dict(map(pair, values)) if values else None
 
 
 def schema_of(text: str | None) -> Any:
-    """The JSON Schema that a file holds, or the name of a built-in one."""
+    """Read the JSON Schema in a file, or return the name of a built-in schema unchanged."""
     from redraft.domain.structured.named_schemas import StructureName
 
     return text if text is None or text in get_args(StructureName) else read_json(text, "--schema")
 
 
 def rubric_of(path: str | None) -> list[Any] | None:
-    """The criteria in a file: a list, or a request with a `rubric`. The request's validation checks each criterion.
+    """Read the criteria in a file that contains a list, or a request with a `rubric`.
 
-    Raises:
-        typer.BadParameter: the file has neither.
+    The validation of the request checks each criterion later. Raises typer.BadParameter if the file has no criteria.
     """
     if path is None:
         return None
@@ -218,13 +270,13 @@ def rubric_of(path: str | None) -> list[Any] | None:
     if isinstance(found, dict):
         found = cast("dict[str, Any]", found).get("rubric")
     if not isinstance(found, list):
-        words = f"{path} holds no JSON list of criteria, nor a request with a `rubric`."
+        words = f"{path} contains neither a JSON list of criteria nor a request with a `rubric`."
         raise typer.BadParameter(words, param_hint="--rubric")
     return cast("list[Any]", found)
 
 
 def ladder(models: list[str] | None) -> str | list[str] | None:
-    """One model as itself, several as a ladder."""
+    """Return a single model as a text, and several models as a list, which is a ladder."""
     return models[0] if models and len(models) == 1 else models or None
 
 
@@ -233,7 +285,7 @@ _UNIT_S = {"min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def read_span_s(text: str) -> float:
-    """The seconds of a time span such as 30d. Raises typer.BadParameter if the text is none."""
+    """Parse a time span such as 30d into seconds. Raises typer.BadParameter if the text is not a time span."""
     found = _SPAN.fullmatch(text.strip().lower())
     if found is None:
         raise typer.BadParameter(f"{text!r} is not a time span: write a number with min, h, d or w, such as 30d.")
@@ -241,7 +293,7 @@ def read_span_s(text: str) -> float:
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """A parser of one of these names. Typer accepts no Literal within a list."""
+    """Return a parser that accepts only these names, because Typer accepts no Literal within a list."""
 
     def read(text: str) -> str:
         if text not in names:
@@ -252,7 +304,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 
 def read_moment(text: str) -> datetime:
-    """Parse a date or time. Raises typer.BadParameter if the text is none."""
+    """Parse a date or a time. Raises typer.BadParameter if the text is neither."""
     from redraft.domain.jobs.time_parsing import read_time
 
     try:
@@ -262,7 +314,7 @@ def read_moment(text: str) -> datetime:
 
 
 class JobOption(NamedTuple):
-    """An option, the field of a request that it sets, and the function that reads its value."""
+    """An option of the command line, the request field that it sets, and the function that parses its value."""
 
     name: str
     annotation: Any
@@ -272,7 +324,7 @@ class JobOption(NamedTuple):
 
     @property
     def flag(self) -> str:
-        # Within Annotated, `default` holds the first spelling, if the option names one
+        # Typer stores the first spelling of an option in `default`, if the option names one
         first: object = get_args(self.annotation)[1].default
         return first if isinstance(first, str) else f"--{self.name.replace('_', '-')}"
 
@@ -303,7 +355,7 @@ JOB_OPTIONS = (
 
 
 def in_options(text: str) -> str:
-    """Replace the dotted names of a request's fields by the options that set them."""
+    """Replace dotted names of request fields, such as `limits.max_tokens`, by the options that set these fields."""
     for each in JOB_OPTIONS:
         if "." in each.field:
             text = re.sub(rf"(?<![\w.]){re.escape(each.field)}(?!\w|\.\w)", each.flag, text)
@@ -311,7 +363,7 @@ def in_options(text: str) -> str:
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that describe a job to a command, which receives their fields by dotted name as `given`."""
+    """Add JOB_OPTIONS to a command. The command receives the values as `given`, by dotted field name."""
 
     @wraps(command)
     def run(**values: Any) -> None:
@@ -322,7 +374,7 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
         Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=each.annotation)
         for each in JOB_OPTIONS
     ]
-    # Arguments first; Typer lists the options of a command in this order
+    # The help lists options in the order of the parameters; an argument must come before them
     parameters = [*own[:1], *shared, *own[1:]]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -330,16 +382,16 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text."""
+    """Return the examples at the end of a help text."""
     return "\n\n".join(["Examples:", *(line.replace("[", r"\[") for line in lines)])
 
 
 class _DefaultGroup(TyperGroup):
-    """A group that runs its first command when none is named."""
+    """A group of commands that runs its first command if the command line names none."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
-        # While a shell completes, no default: it shall offer the commands, not the options of the first one
+        # Completion in a shell must offer the commands of the group, not the options of the default command
         if not is_named and not ctx.resilient_parsing:
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
@@ -349,7 +401,7 @@ _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
 class Group(typer.Typer):
-    """Commands about one noun. Without a command, the first one runs."""
+    """The commands for one kind of resource. The first command is the default."""
 
     def __init__(self, help_text: str) -> None:
         super().__init__(cls=_DefaultGroup, help=help_text, rich_markup_mode=None)

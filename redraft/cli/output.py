@@ -1,7 +1,7 @@
-"""Writes to the terminal: data on stdout, messages on stderr.
+"""Writes data to stdout, and messages to stderr.
 
-Texts of models may hold escape sequences, markup and bidi overrides. Every text for a terminal goes through
-`reveal`, and none is read as rich markup.
+Texts of models can contain escape sequences, markup and bidi overrides. `reveal` escapes every text for a terminal, and
+rich does not interpret markup.
 """
 
 import json
@@ -23,14 +23,14 @@ from redraft.domain.text.control_characters import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 
-# Wide enough that rich cuts no cell that a program reads
+# If stdout is not a terminal, a program reads the table, so rich must not cut its cells
 _PIPED_WIDTH = 400
-# The separator of `box.SIMPLE_HEAD` between two columns
+# The width of the separator of `box.SIMPLE_HEAD` between two columns
 _PADDING = 3
 _LAST_COLUMN_WIDTH = 24
 
 NONE = "-"
-"""The cell of a table that has no value."""
+"""The text of a table cell without a value."""
 
 SIGNS = {
     "queued": ("○", "dim"),
@@ -44,7 +44,7 @@ SIGNS = {
 
 
 class _Console(Console):
-    """A console whose reader may close the pipe: rich would exit with 1, the entry point exits with 0."""
+    """A console whose reader can close the pipe. Rich would exit with 1; the entry point exits with 0."""
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -64,7 +64,7 @@ def stderr() -> Console:
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """Fold white space, cut with an ellipsis, and escape control characters of the terminal."""
+    """Fold white space, cut the text with an ellipsis, and escape terminal control characters."""
     return control_characters.one_line(text, limit)
 
 
@@ -79,7 +79,7 @@ def say(text: str, style: str = "") -> None:
 
 
 def status(text: str) -> AbstractContextManager[object]:
-    """Show a spinner beside a text on a terminal; elsewhere print the text."""
+    """Show a text with a spinner on a terminal. If stderr is not a terminal, print the text."""
     console = stderr()
     if console.is_interactive:
         return console.status(styled(text, "dim"))
@@ -94,7 +94,7 @@ def show(text: Text | str, style: str = "") -> None:
 
 
 def show_section(title: str, lines: Iterable[tuple[str, str]], style: str = "bold") -> None:
-    """Print a title and lines with their styles below an empty line."""
+    """Print an empty line, a title, and lines with their styles."""
     show("")
     show(title, style)
     for text, line_style in lines:
@@ -102,12 +102,12 @@ def show_section(title: str, lines: Iterable[tuple[str, str]], style: str = "bol
 
 
 def write_data(text: str) -> None:
-    """Write a text as data: unchanged where a program reads it, escaped on a terminal."""
+    """Write a text as data to stdout. Control characters are escaped on a terminal only."""
     write_lines([text if text.endswith("\n") else text + "\n"])
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines of data as they come: unchanged where a program reads them, escaped on a terminal."""
+    """Write lines of data to stdout, each at once. Control characters are escaped on a terminal only."""
     is_terminal = sys.stdout.isatty()
     for line in lines:
         sys.stdout.write(reveal(line) if is_terminal else line)
@@ -115,7 +115,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Write plain values, resources and dataclasses as JSON. Characters that could act on a terminal are escaped."""
+    """Write plain values, resources and dataclasses as JSON. Terminal control characters are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)
     sys.stdout.write(reveal_in_json(text) + "\n")
     sys.stdout.flush()
@@ -126,7 +126,7 @@ def _as_json(value: Any) -> Any:
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    # A pydantic model; the import of pydantic would slow down `--help`
+    # A pydantic model. The check needs no import of pydantic, which would slow down `--help`
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if dump else str(value)
 
@@ -136,14 +136,14 @@ def say_more(command: str) -> None:
 
 
 def say_deleted(deleted_id: str, *, as_json: bool) -> None:
-    """Report a deletion on stderr, with `as_json` also on stdout."""
+    """Report a deletion on stderr, and with `as_json` also as JSON on stdout."""
     if as_json:
         write_json({"id": deleted_id, "deleted": True})
     say(f"Deleted {deleted_id}.")
 
 
 def show_facts(facts: Iterable[tuple[str, Text | str]], width: int) -> None:
-    """Print names and values, one pair on a line. Pairs without a value are left out."""
+    """Print pairs of names and values, one pair per line. Pairs without a value are omitted."""
     for name, value in facts:
         if value:
             show(Text.assemble((f"{name:<{width}}", "dim"), _cell(value)))
@@ -162,11 +162,11 @@ class _Identified(Protocol):
 Item = TypeVar("Item")
 Named = TypeVar("Named", bound=_Identified)
 Columns = Mapping[str, Callable[[Item], Text | str]]
-"""The cell of an item in each column, by the column's title."""
+"""For each column title, a function that returns the cell of an item."""
 
 
 def show_list(items: Sequence[Named], columns: Columns[Named], droppable: Sequence[str] = ()) -> None:
-    """Print a table of items, whose first column is the shortened id."""
+    """Print a table of items. Its first column has the shortened ids."""
     ids = short_ids(each.id for each in items)
     show_table(items, {"id": lambda each: ids[each.id], **columns}, droppable)
 
@@ -176,9 +176,9 @@ def _cell(value: Text | str) -> Text:
 
 
 def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequence[str] = ()) -> None:
-    """Print a table of items: as wide as the terminal, or with whole lines where stdout is none.
+    """Print a table of items in the width of the terminal, or with uncut lines if stdout is not a terminal.
 
-    A table that is too wide loses `droppable` columns, the first named first; then its last column is cut.
+    A table that is too wide loses `droppable` columns, in their order, until it fits. Then its last column is cut.
     """
     console, headers = stdout(), list(columns)
     cells = [[_cell(read(each)) for read in columns.values()] for each in items]
@@ -200,7 +200,7 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
 
 
 def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:
-    """Map each id to its shortest unique beginning without the prefix; to itself if stdout is not a terminal."""
+    """Map each id to its shortest unique beginning, without the prefix. On a pipe, ids stay whole."""
     bare = {each: each.partition("_")[2] for each in ids}
     if not stdout().is_terminal:
         return {each: each for each in bare}
@@ -220,7 +220,7 @@ def usage_text(usage: Any) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in a fitting unit."""
+    """Return a duration in words, such as `9.6 s` or `3 min 5 s`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     if seconds < 3600:
@@ -230,7 +230,7 @@ def span(seconds: float) -> str:
 
 
 def age(moment: datetime) -> str:
-    """The time since a moment, in one unit."""
+    """Return the time since a moment in words, in one unit, such as `5 h`."""
     seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
     sizes = ((2 * 86400, 86400, "d"), (2 * 3600, 3600, "h"), (120, 60, "min"), (0, 1, "s"))
     return next(f"{seconds // size:.0f} {unit}" for least, size, unit in sizes if seconds >= least)

@@ -1,4 +1,4 @@
-"""Opens the settings, the services, the schema and a worker for a command."""
+"""Provides commands with settings, services, the database schema, and a worker."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
     from redraft.settings import Settings
 
-# The calls in flight are not needed after the answer or Ctrl-C
+# After the answer or Ctrl-C no result of a call in flight is needed, so the worker stops soon
 _GRACE_S = 1.0
-_JOINED = "The worker of a running `redraft serve`, or of another command on this data folder, does the work."
-# The option that fixes an error, where it is not the field that the error names.
+_JOINED = "The worker of a running `redraft serve`, or of another command on this data folder, executes the steps."
+# The request field that a user has to change, if it differs from the field of the validation error
 _FIXED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
 
 def load_settings() -> "Settings":
-    """Read the settings. Raises Invalid if a value is wrong; each validation error names its setting."""
+    """Read the settings. Raises Invalid if a value is wrong. Each error names its setting."""
     from pydantic import ValidationError
 
     from redraft.settings import Settings
@@ -41,7 +41,7 @@ def _setting_name(location: tuple[int | str, ...]) -> str:
         return "settings"
     first = str(location[0])
     name = first if first.isupper() else f"REDRAFT_{first.upper()}"
-    # The vendors' SDKs read the same settings without the prefix
+    # The SDKs of the vendors read the same settings without the prefix, so users may have set that name
     if name not in os.environ and name.removeprefix("REDRAFT_") in os.environ:
         name = name.removeprefix("REDRAFT_")
     return ".".join([name, *map(str, location[1:])])
@@ -49,7 +49,7 @@ def _setting_name(location: tuple[int | str, ...]) -> str:
 
 @contextmanager
 def opened() -> Generator["Services"]:
-    """The services of the settings, with the schema in place."""
+    """Yield services whose database has the current schema."""
     with connected(load_settings()) as services:
         ensure_schema(services)
         yield services
@@ -57,7 +57,10 @@ def opened() -> Generator["Services"]:
 
 @contextmanager
 def opened_for(noun: Literal["job", "run", "dataset"], text: str) -> Generator[tuple["Services", str]]:
-    """The services, and the id that a text names. Raises NotFound if it names none, and Conflict if several."""
+    """Yield services, and the id of the resource that a text names.
+
+    Raises NotFound if the text names no resource, and Conflict if it names several.
+    """
     from redraft.operations.jobs import references
 
     find = {"job": references.find_job_id, "run": references.find_run_id, "dataset": references.find_dataset_id}
@@ -67,7 +70,10 @@ def opened_for(noun: Literal["job", "run", "dataset"], text: str) -> Generator[t
 
 @contextmanager
 def connected(settings: "Settings | None" = None) -> Generator["Services"]:
-    """The services; the schema is not checked. Raises Unavailable or Invalid if settings or data folder are wrong."""
+    """Yield services without a check of the schema.
+
+    Raises Invalid if the settings are wrong, and Unavailable if the data folder cannot be used.
+    """
     from redraft.logs import configure_logs
     from redraft.runtime import build_runtime
 
@@ -76,12 +82,10 @@ def connected(settings: "Settings | None" = None) -> Generator["Services"]:
     try:
         services = build_runtime(settings)
     except OSError as error:
-        words = (
-            f"The data folder {settings.data_dir} cannot be used: {error.strerror}. Set REDRAFT_DATA_DIR to another."
-        )
+        words = f"The data folder {settings.data_dir} cannot be used: {error.strerror}. Change REDRAFT_DATA_DIR."
         raise Unavailable(words, code="data_dir") from error
     except ValueError as error:
-        raise Invalid(f"The settings do not fit: {error}") from error
+        raise Invalid(f"The settings contradict each other: {error}") from error
     try:
         yield services
     finally:
@@ -91,7 +95,8 @@ def connected(settings: "Settings | None" = None) -> Generator["Services"]:
 def ensure_schema(services: "Services") -> None:
     """Create or upgrade the schema of the SQLite database in the data folder.
 
-    Raises Unavailable if REDRAFT_DATABASE_URL is set and the schema does not fit: its owner decides when to upgrade.
+    A database that REDRAFT_DATABASE_URL names is not changed, because its owner decides when to upgrade it. Raises
+    Unavailable (`schema_outdated`) if this program cannot use its schema.
     """
     from redraft.storage.engine import schema
 
@@ -106,10 +111,10 @@ def ensure_schema(services: "Services") -> None:
 
 @contextmanager
 def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
-    """In embedded mode, run a broker and a worker until the end of the block; else rely on external workers.
+    """Run an embedded broker and a worker until the end of the block. With an external broker, start neither.
 
-    Yields a function to call regularly while waiting. It starts a worker when the process that owned one has ended.
-    Raises Unavailable if an external broker does not answer.
+    The caller must call the yielded function regularly. It starts a worker if the process that owned the embedded
+    worker has ended. Raises Unavailable if an external broker does not answer.
     """
     if services.settings.is_embedded_broker:
         from redraft import embedded
@@ -124,7 +129,7 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
         return
     services.queue.ping()
     if not is_worker_alive(services):
-        output.say("No worker is alive, so no work starts. Start one with `redraft worker`.", "yellow")
+        output.say("No worker is alive, so no step is executed. Start a worker with `redraft worker`.", "yellow")
     yield lambda: None
 
 
@@ -135,7 +140,7 @@ def is_worker_alive(services: "Services") -> bool:
 
 
 def print_detached(services: "Services", noun: Literal["job", "run"], new_id: str, *, as_json: bool) -> None:
-    """Print the id or the data of a detached job or run, and on stderr the command that watches it."""
+    """Print the id or the data of a detached job or run, and the command that watches it on stderr."""
     from redraft.operations.bulk import runs
     from redraft.operations.jobs import queries
 
@@ -146,24 +151,24 @@ def print_detached(services: "Services", noun: Literal["job", "run"], new_id: st
         output.write_data(new_id)
     watch = f"redraft {noun}s watch {new_id}"
     if is_worker_alive(services):
-        output.say(f"A worker does it; watch it with: {watch}", "dim")
+        output.say(f"A worker executes the {noun}. Watch it with: {watch}", "dim")
         return
     starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
-    output.say(f"No worker is alive. Start one with `{starter}`, or with: {watch}", "yellow")
+    output.say(f"No worker is alive. Start a worker with `{starter}`, or with: {watch}", "yellow")
 
 
 def pick(ids: Sequence[str], text: str, noun: str) -> str:
-    """The one id that starts with a text. Raises NotFound if none does, and Conflict if several do."""
+    """Return the only id that begins with a text. Raises NotFound if there is none, and Conflict if several exist."""
     found = [each for each in ids if text and (each.startswith(text) or each.partition("_")[2].startswith(text))]
     if not found:
         raise NotFound(noun, text)
     if len(found) > 1:
-        raise Conflict(f"The ids of several {noun}s begin with {text!r}; write more of it.", code="ambiguous_id")
+        raise Conflict(f"The ids of several {noun}s begin with {text!r}. Write a longer prefix.", code="ambiguous_id")
     return found[0]
 
 
 def check(kind: Any, body: Any) -> Any:
-    """Validate plain values as a request. Raises Invalid if they are none; each error has its JSON pointer."""
+    """Validate plain values as a request of class `kind`. Raises Invalid with the JSON pointer of each error."""
     from pydantic import ValidationError
 
     from redraft.domain.bodies.validation_errors import message_of, pointer_of

@@ -1,4 +1,4 @@
-"""Reads sources from files: a text is one source, a list of chunks is one source per chunk."""
+"""Reads sources from files. A text file is one source; each chunk in a JSON file is one source."""
 
 import json
 import re
@@ -25,23 +25,23 @@ Chunk = dict[str, Any]
 
 
 def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
-    """The sources in all files, in order. Prints their numbers on stderr."""
+    """Return the sources in all files, in order, and print their numbers on stderr. None without files."""
     from redraft.domain.jobs.requests import MAX_SOURCES
 
     if not paths:
         return None
     if list(paths).count(STDIN) > 1:
-        raise _wrong("stdin can be read once: give '-' once.")
+        raise _wrong("stdin can be read only once: give '-' once.")
     found: list[Chunk] = []
     for path in paths:
         found += _sources_in(path)
         if len(found) > MAX_SOURCES:
-            words = f"the files up to {path} hold {len(found):,} sources; a job takes at most {MAX_SOURCES}."
-            raise _wrong(f"{words} Leave out the less relevant ones, or put several texts into one file.")
+            words = f"the files up to {path} contain {len(found):,} sources; a job has at most {MAX_SOURCES}."
+            raise _wrong(f"{words} Omit less relevant sources, or merge several texts into one file.")
     for number, chunk in enumerate(found[:_SHOWN_MAX], 1):
         output.say(f"Source {number}: {output.one_line(title_of(chunk), 100)}", "dim")
     if len(found) > _SHOWN_MAX:
-        output.say(f"Sources {_SHOWN_MAX + 1} to {len(found)} follow in the order of the files.", "dim")
+        output.say(f"Sources {_SHOWN_MAX + 1} to {len(found)} are in the order of the files.", "dim")
     return found
 
 
@@ -56,7 +56,7 @@ def _sources_in(path: str) -> list[Chunk]:
 
 
 def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
-    """The chunks of a file with their places: a JSON list, or JSON lines."""
+    """Yield the chunks in a JSON list or in JSON lines, each with its place in the file."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
         return
     entries = cast("list[Any]", whole) if isinstance(whole, list) else [whole]
     if not entries:
-        raise _wrong(f"{name_of(path)} holds an empty list.")
+        raise _wrong(f"{name_of(path)} contains an empty list.")
     for number, entry in enumerate(entries, 1):
         yield (f"{name_of(path)}, entry {number}", entry)
 
@@ -81,7 +81,7 @@ def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(path: str, text: str, suffix: str) -> Iterator[tuple[str, Chunk]]:
-    """Convert a text to one source, or to several if it is too long."""
+    """Yield a text as one source, or as several sources if it is too long for one."""
     from redraft.domain.bodies.fields import MAX_TEXT
 
     name = "stdin" if path == STDIN else Path(path).name
@@ -111,7 +111,7 @@ def _parts(text: str, most: int) -> Iterator[str]:
 
 
 def _cut(text: str, start: int, end: int) -> int:
-    """The last paragraph, line or word that ends in the second half of the piece."""
+    """Return the end of the last paragraph, line or word in the second half of a piece, or the end of the piece."""
     middle = (start + end) // 2
     for kind in _BREAKS:
         places = [found.end() for found in kind.finditer(text, middle, end)]
@@ -121,7 +121,7 @@ def _cut(text: str, start: int, end: int) -> int:
 
 
 def _checked(place: str, chunk: Any) -> Chunk:
-    """Validate a chunk as a source of a request."""
+    """Validate a chunk as a source of a request. Raises typer.BadParameter if it is not valid."""
     from pydantic import ValidationError
 
     from redraft.domain.bodies.fields import MAX_TEXT

@@ -184,7 +184,9 @@ def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> Non
         process = shell.start("jobs", "list", "--json", stdout=full.fileno())
         _, err = process.communicate(timeout=patient(30))
     assert process.returncode == 1
-    assert err == "Error: the output cannot be written: No space left on device. Free some space, then try again.\n"
+    assert (
+        err == "Error: the output cannot be written: No space left on device. Free some disk space, then try again.\n"
+    )
 
 
 def test_help_and_version_need_none_of_the_heavy_parts() -> None:

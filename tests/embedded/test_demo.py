@@ -63,7 +63,7 @@ def test_what_checks_gained_is_told_as_it_was():
     assert idle[0] == "The first answer was: Some text."
     assert idle[1].startswith("Checks met: 1 of 2 in iteration 1, 1 of 2 in iteration 2. ")
     assert idle[1].endswith("The later prompts held 1 message of failed checks; no answer meets more.")
-    assert idle[2] == "No model evaluated the answers: the checks cost no call."
+    assert idle[2] == "No model evaluated the answers. Checks in code make no calls."
     alone = list(gain_of_checks([checked(1, True, judge="openai:judge")]))
     assert alone[1:] == ["Checks met: 1 of 1 in iteration 1. There is only one answer."]
 

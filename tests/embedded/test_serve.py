@@ -123,6 +123,6 @@ def test_a_second_signal_does_not_wait_for_calls_in_flight(folder: Folder, comma
         submit(client)
         wait_until(model_server.requests, within_s=30, what="the hanging call")
     server.process.send_signal(signal.SIGTERM)
-    server.wait_says("Ctrl-C again")
+    server.wait_says("A second Ctrl-C")
     assert server.end(signal.SIGINT) == 130
     folder.wait_empty()

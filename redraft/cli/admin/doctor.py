@@ -1,4 +1,4 @@
-"""`redraft doctor`: checks all parts of an installation, and prints the settings."""
+"""The command `redraft doctor`, which checks all parts of an installation and prints the settings."""
 
 from operator import attrgetter
 
@@ -12,9 +12,12 @@ _SIGNS = {"ok": ("✓", "green"), "note": ("○", "dim"), "broken": ("✗", "red
 
 
 def doctor(*, as_json: options.AsJson = False) -> None:
-    """Check settings, database, broker, workers, disk.
+    """Check all parts of the installation, and print the settings.
 
-    Prints a remedy for each problem. Exits with 1 if something is broken.
+    The command checks the settings, the disk, the database, the workers, the broker and the models. It prints a remedy
+    for each problem.
+
+    Exit codes: 0 all parts work; 1 a part does not work.
     """
     from redraft.cli.admin import diagnostics
     from redraft.operations.admin.configuration import settings_in_effect

@@ -1,4 +1,4 @@
-"""`redraft keys …`: creates, lists and revokes API keys."""
+"""The commands `redraft keys …`, which create, list and revoke API keys."""
 
 from typing import Annotated, Any
 
@@ -8,12 +8,12 @@ from redraft.cli import options, output, sessions
 from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope
 from redraft.errors import Invalid
 
-app = options.Group("Create, list and revoke API keys. Without a command: list them.")
+app = options.Group("List, create and revoke API keys. The default command is `list`.")
 
 
 @app.add("list")
 def list_keys(*, as_json: options.AsJson = False) -> None:
-    """List all keys with their scopes and their last use. Revoked and expired keys are included."""
+    """List all API keys with their scopes and their last use. The list includes revoked and expired keys."""
     from redraft.operations.admin import keys
 
     with sessions.opened() as services:
@@ -23,7 +23,7 @@ def list_keys(*, as_json: options.AsJson = False) -> None:
     elif found:
         output.show_table(found, _COLUMNS)
     else:
-        output.say("No API keys yet; on loopback none is needed. To create one: redraft keys create NAME")
+        output.say("No API keys yet. On loopback, none is needed. To create a key: redraft keys create NAME")
 
 
 _COLUMNS: output.Columns[dict[str, Any]] = {
@@ -45,24 +45,28 @@ _COLUMNS: output.Columns[dict[str, Any]] = {
 )
 def create(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Purpose of the key, shown in lists.", show_default=False)
+    ],
     scope: Annotated[
         list[Scope] | None,
         typer.Option(
             metavar="|".join(Scope),
-            help="What the key allows; repeatable (default: read and write). read: read everything; write: submit,"
-            " cancel, continue, delete; metrics: only /metrics; admin: keys and settings in the pages.",
+            help="Scope of the key; repeatable (default: read and write). read: read all data; write: submit, cancel,"
+            " continue and delete; metrics: read /metrics; admin: keys and configuration in the pages.",
         ),
     ] = None,
     expires: Annotated[
         float | None,
         typer.Option(
-            metavar="SPAN", parser=options.read_span_s, help="Expires after this time: 90d, 12h, 2w (default: never)."
+            metavar="SPAN",
+            parser=options.read_span_s,
+            help="Time until the key expires, such as 90min, 12h, 30d or 2w (default: never).",
         ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Create a key and print it on stdout. Only its hash is stored, so it cannot be shown again."""
+    """Create an API key, and print it on stdout. Only its hash is stored, so it cannot be shown again."""
     from redraft.operations.admin import keys
 
     if not name.strip() or len(name) > keys.NAME_CHARS_MAX:
@@ -76,7 +80,7 @@ def create(
     else:
         output.write_data(token)
     end = f" until {key['expires_at']:%Y-%m-%d %H:%M} UTC" if key["expires_at"] else ""
-    output.say(f"Its scopes: {', '.join(key['scopes'])}{end}. Keep it: it cannot be shown again.", "dim")
+    output.say(f"Scopes: {', '.join(key['scopes'])}{end}. Save the key now: it cannot be shown again.", "dim")
     output.say("Send it as 'Authorization: Bearer …'.", "dim")
     output.say(f"Revoke it with: redraft keys revoke {key['id']}", "dim")
 
@@ -86,11 +90,13 @@ def revoke(
     *,
     key: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The key's id, a unique beginning of it, or its name.", show_default=False),
+        typer.Argument(
+            metavar="ID", help="The key: its id, a unique prefix of its id, or its name.", show_default=False
+        ),
     ],
     as_json: options.AsJson = False,
 ) -> None:
-    """Revoke a key. From now on requests with it are refused."""
+    """Revoke an API key. Requests with a revoked key are refused."""
     from redraft.operations.admin import keys
 
     with sessions.opened() as services:

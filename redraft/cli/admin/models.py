@@ -1,4 +1,4 @@
-"""`redraft models …`: lists the models, and tries one."""
+"""The commands `redraft models …`, which list models and call one for a test."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ from rich.text import Text
 from redraft.cli import exits, options, output, sessions
 from redraft.redaction import redact
 
-app = options.Group("List the models, and try one. Without a command: list them.")
+app = options.Group("List models, and test a model. The default command is `list`.")
 
 
 @app.add("list")
 def list_models(*, as_json: options.AsJson = False) -> None:
-    """List one model per provider, and the default model."""
+    """List the default model, and one model of each provider."""
     with sessions.connected() as services:
         models = services.providers.models()
     if as_json:
@@ -30,18 +30,19 @@ def list_models(*, as_json: options.AsJson = False) -> None:
             "note": lambda model: model.note,
         },
     )
-    output.say("Try one with a tiny call: redraft models check MODEL", "dim")
+    output.say("To test a model with a tiny call: redraft models check MODEL", "dim")
 
 
 @app.add("check", "redraft models check", "redraft models check openai:gpt-6-luna")
 def check(
     *,
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="provider:name (default: the default model).")
+        str | None,
+        typer.Argument(metavar="MODEL", help="Model to call, as provider:name (default: the default model)."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make one small call, and print its latency or its error."""
+    """Call a model with a tiny prompt, and print its latency or error."""
     from redraft.operations.admin.model_checks import check_model
 
     with sessions.connected() as services:
@@ -64,8 +65,8 @@ def check(
     output.say(f"✗ {found.model}: {error.message}", "red")
     addresses = {"openai": settings.openai_base_url, "anthropic": settings.anthropic_base_url}
     if address := addresses.get(found.model.partition(":")[0]):
-        output.say(f"Its address: {redact(address)}")
+        output.say(f"Base URL: {redact(address)}")
     if advice := exits.advice(error.code):
-        # The rest of the advice names this command
+        # The rest of the advice recommends this command
         output.say(advice.partition("; `redraft models check MODEL`")[0].rstrip(".") + ".")
     raise typer.Exit(exits.exit_of_code(error.code))

@@ -1,4 +1,4 @@
-"""`redraft observations …`: shows which ranks of sources are cited in accepted answers; exports observations."""
+"""The commands `redraft observations …`, which report and export which ranked sources accepted answers cite."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from redraft.domain.grounding.observations import RankReport, RankShare
     from redraft.operations.evaluation.observations import ObservationFilter
 
-app = options.Group("Show which ranks of sources are cited in accepted answers. Without a command: show the ranks.")
+app = options.Group("Show which ranks of sources accepted answers cite. The default command is `ranks`.")
 
 _NONE_YET = (
-    "No observations yet. One is stored when an answer is accepted whose sources have a relevance_score:\n"
+    "No observations yet. One is stored when an answer is accepted and its sources have a relevance_score:\n"
     "  redraft ask 'How long does a refund take?' --crit 'Names the number of days.' --source chunks.jsonl\n"
     """with lines such as {"content": "Refunds take 14 days.", "chunk_id": "c1", "relevance_score": 0.83}"""
 )
@@ -29,18 +29,21 @@ After = Annotated[
     typer.Option(
         metavar="DATE",
         parser=options.read_moment,
-        help="Only observations after this time, such as 2026-11-01; UTC.",
+        help="Only observations at or after this UTC date or time, such as 2026-11-01.",
     ),
 ]
 Before = Annotated[
     datetime | None,
-    typer.Option(metavar="DATE", parser=options.read_moment, help="Only observations before this date or time; UTC."),
+    typer.Option(metavar="DATE", parser=options.read_moment, help="Only observations before this UTC date or time."),
 ]
 
 
 @app.add("ranks", "redraft observations ranks", "redraft observations ranks --after 2026-11-01 --json")
 def ranks(*, after: After = None, before: Before = None, as_json: options.AsJson = False) -> None:
-    """Show how often sources of each rank were cited. Rank 1 has the highest relevance score."""
+    """Show how often accepted answers cite the sources of each rank.
+
+    Rank 1 is the source with the highest relevance score.
+    """
     from redraft.operations.evaluation import observations
     from redraft.operations.evaluation.observations import ObservationFilter
 
@@ -54,7 +57,9 @@ def ranks(*, after: After = None, before: Before = None, as_json: options.AsJson
     elif not found.left_out:
         _say_none(criteria)
     if found.left_out and not as_json:
-        output.say(f"Left out: {count(found.left_out, 'observation')} of answers whose citations are not analysed.")
+        output.say(
+            f"Not counted: {count(found.left_out, 'observation')} of structured answers, which have no citations."
+        )
 
 
 @app.add(
@@ -77,7 +82,7 @@ def export(
 
     criteria = ObservationFilter(created_after=after, created_before=before)
     if files and len(files) > 1:
-        raise typer.BadParameter("is given more than once; there is one output file.", param_hint="--output")
+        raise typer.BadParameter("is given more than once. Only one output file is possible.", param_hint="--output")
     written = 0
 
     def lines() -> Iterator[str]:
@@ -98,7 +103,9 @@ def export(
 
 def _say_none(criteria: "ObservationFilter") -> None:
     is_narrowed = criteria.created_after is not None or criteria.created_before is not None
-    output.say("No observation of that time. To list all: redraft observations ranks" if is_narrowed else _NONE_YET)
+    output.say(
+        "There is no observation in this period. To count all: redraft observations ranks" if is_narrowed else _NONE_YET
+    )
 
 
 def _show_ranks(found: "RankReport") -> None:
@@ -114,10 +121,10 @@ def _show_ranks(found: "RankReport") -> None:
     )
     output.show(_in_words(found.ranks[0]))
     cited, uncited = found.mean_relevance_score.cited, found.mean_relevance_score.uncited
-    output.show(f"Mean relevance score: {_score(cited)} of cited sources, {_score(uncited)} of the others.")
+    output.show(f"Mean relevance score: {_score(cited)} of cited sources, {_score(uncited)} of other sources.")
     if found.observations < found.observations_needed:
         made = "1 observation is" if found.observations == 1 else f"{found.observations} observations are"
-        output.show(f"{made} too little to conclude from. Wait for {found.observations_needed}.")
+        output.show(f"{made} too few for a conclusion. At least {found.observations_needed} are needed.")
 
 
 def _interval(rank: "RankShare") -> str:

@@ -1,4 +1,4 @@
-"""`redraft profiles …`: lists, shows and validates evaluation profiles."""
+"""The commands `redraft profiles …`, which list, show and validate evaluation profiles."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,20 +14,25 @@ if TYPE_CHECKING:
 
     from redraft.prompts.profiles import Profile, Profiles
 
-app = options.Group("Show evaluation profiles, and check your own. Without a command: list them.")
+app = options.Group("List, show and check evaluation profiles. The default command is `list`.")
 
 
 @app.add("list")
 def list_profiles(*, as_json: options.AsJson = False) -> None:
-    """List the built-in profiles, and those of REDRAFT_PROFILES_DIR."""
+    """List the built-in profiles and your own.
+
+    Your own profiles are in the folder that REDRAFT_PROFILES_DIR names.
+    """
     _print_profiles(_load().all(), as_json=as_json)
 
 
 @app.add("show", "redraft profiles show evidence")
 def show(
-    *, name: Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")], as_json: options.AsJson = False
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.")],
+    as_json: options.AsJson = False,
 ) -> None:
-    """Print a profile: its inputs, its prompts and its parser."""
+    """Print the inputs, the prompts and the reply fields of a profile."""
     profiles = _load().all()
     found = next((each for each in profiles if each.name == name), None)
     if found is None:
@@ -49,7 +54,9 @@ def show(
 @app.add("check", "redraft profiles check ./profiles")
 def check(
     *,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of one profile or of several.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of a profile, or folder that contains folders of profiles.")
+    ],
     as_json: options.AsJson = False,
 ) -> None:
     """Validate the profiles in a folder, and print all errors."""

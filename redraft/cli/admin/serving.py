@@ -1,4 +1,4 @@
-"""`redraft serve` and `redraft worker`: run until they are stopped."""
+"""The commands `redraft serve` and `redraft worker`, which run until they are stopped."""
 
 import contextlib
 import os
@@ -27,19 +27,22 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port to listen on; 0: any free port (default: REDRAFT_PORT).", show_default=False
+            min=0,
+            max=65535,
+            help="Port to listen on; 0 selects a free port (default: REDRAFT_PORT).",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Run the API and the pages.
+    """Run the API and the web pages, until Ctrl-C or SIGTERM.
 
-    Without REDRAFT_BROKER_URL it also runs a broker and a worker on this machine.
+    If REDRAFT_BROKER_URL is not set, the command also runs a broker and a worker on this machine.
     """
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings().model_copy(update=changes)
     if settings.require_auth is False and not settings.is_loopback:
         raise Invalid(
-            f"With REDRAFT_REQUIRE_AUTH=false, everyone who can reach {settings.host} could use your model keys."
+            f"With REDRAFT_REQUIRE_AUTH=false, everyone who can reach {settings.host} can use your model keys."
             " Unset it and create a key with `redraft keys create NAME`, or listen on 127.0.0.1.",
             code="open_door",
         )
@@ -81,34 +84,37 @@ def _run_api(settings: "Settings", listener: "socket", url: str, signals: "StopS
         if hint:
             output.say(hint, "yellow")
 
-    # Imported late: the worker process imports the same modules meanwhile
+    # Imported late, so that the worker process imports the same modules at the same time
     from redraft.embedded.apis import Api
 
     api = Api(settings, listener, announce)
-    # Before the check: a signal after it sets `should_exit`, and the server ends as soon as it runs
+    # Set before the check, so that a signal after the check sets `should_exit`, and the server ends at once
     signals.on_signal = api.handle_exit
     try:
         if not signals.is_stopping:
             api.serve_until_stopped()
     finally:
-        grace = f"Calls in flight have {settings.shutdown_grace_s:g} s to end"
-        output.say(f"Stopping. {grace}; Ctrl-C again stops at once.", "dim")
+        grace = f"Calls in flight have {settings.shutdown_grace_s:g} s to end."
+        output.say(f"Stopping. {grace} A second Ctrl-C stops at once.", "dim")
 
 
 def _print_unknown_names() -> None:
     from redraft.settings import unknown_names
 
     for name, meant in unknown_names().items():
-        output.say(f"Note: {name} is no setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
+        output.say(f"Note: {name} is not a setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")
 
 
 def _hint(settings: "Settings") -> str | None:
-    """Advice if no client can use the server yet. Raises Unavailable if the database or its schema cannot be used."""
+    """Return advice if no client has a valid API key yet, else None.
+
+    Raises Unavailable if the database or its schema cannot be used.
+    """
     from redraft.operations.admin.keys import list_keys
 
     with _services(settings) as services:
         if settings.is_auth_required and all(key["state"] != "valid" for key in list_keys(services)):
-            return "Clients need an API key, and there is none yet. Create one with `redraft keys create NAME`."
+            return "Clients need an API key, and no valid key exists. Create a key with `redraft keys create NAME`."
     return None
 
 
@@ -128,7 +134,10 @@ def worker(
     concurrency: Annotated[
         int | None,
         typer.Option(
-            min=1, max=5000, help="Steps at the same time (default: REDRAFT_WORKER_CONCURRENCY).", show_default=False
+            min=1,
+            max=5000,
+            help="Maximum number of steps at the same time (default: REDRAFT_WORKER_CONCURRENCY).",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -136,7 +145,10 @@ def worker(
         bool, typer.Option("--task-events", "-E", help="Send an event for each step to Celery's monitoring tools.")
     ] = False,
 ) -> None:
-    """Run one worker process, which gets its messages from the broker of REDRAFT_BROKER_URL."""
+    """Run one worker process, until Ctrl-C or SIGTERM.
+
+    The worker receives messages from the broker at REDRAFT_BROKER_URL.
+    """
     os.umask(0o077)
     _print_unknown_names()
     settings = load_settings()
@@ -149,12 +161,15 @@ def worker(
 
 
 def _check_parts(settings: "Settings") -> None:
-    """Raise Unavailable if no broker runs, or the schema is wrong. An external broker may become reachable later."""
+    """Raise Unavailable if no embedded broker runs or the schema cannot be used.
+
+    An external broker may become reachable later, so an unreachable one causes only a message.
+    """
     from redraft.embedded.valkeys import answers
 
     if settings.is_embedded_broker and not answers(settings.broker_socket):
         raise Unavailable(
-            f"No broker runs in {settings.data_dir}. `redraft serve` starts one with its own worker. To run a worker"
+            f"No broker runs in {settings.data_dir}. `redraft serve` starts a broker and a worker. To run a worker"
             " alone, set REDRAFT_BROKER_URL.",
             code="no_broker",
         )
@@ -164,4 +179,4 @@ def _check_parts(settings: "Settings") -> None:
         except Unavailable as error:
             if error.code == "broker_refuses":
                 raise
-            output.say(f"{error.message} The worker starts and keeps trying.", "yellow")
+            output.say(f"{error.message} The worker starts, and tries to connect again.", "yellow")

@@ -1,4 +1,4 @@
-"""The options that the commands about runs and datasets share."""
+"""Defines the options that the commands for runs and datasets share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,24 +10,34 @@ from redraft.cli import options, output
 from redraft.cli.files import read_object
 from redraft.cli.jobs.request_bodies import put
 
-RunRef = Annotated[str, typer.Argument(metavar="RUN", help="Id, its unique beginning, name, or 'latest'.")]
-DatasetRef = Annotated[str, typer.Argument(metavar="DATASET", help="Id, its unique beginning, name, or 'latest'.")]
+RunRef = Annotated[
+    str, typer.Argument(metavar="RUN", help="The run: its id, a unique prefix of its id, its name, or 'latest'.")
+]
+DatasetRef = Annotated[
+    str,
+    typer.Argument(metavar="DATASET", help="The dataset: its id, a unique prefix of its id, its name, or 'latest'."),
+]
 Mapped = Annotated[
     list[str] | None,
     typer.Option(
-        "--map", metavar="FIELD=COLUMN", help="Column that fills a field, such as instruct=question; repeatable."
+        "--map",
+        metavar="FIELD=COLUMN",
+        help="Read a field from a column with another name, such as instruct=question; repeatable.",
     ),
 ]
 FileFormat = Annotated[
     Literal["jsonl", "json", "csv", "tsv", "parquet"] | None,
-    typer.Option(metavar="jsonl|json|csv|tsv|parquet", help="Format of the file (default: by its name and content)."),
+    typer.Option(
+        metavar="jsonl|json|csv|tsv|parquet", help="Format of the file (default: detected from its name and content)."
+    ),
 ]
 DefaultsFile = Annotated[
     str | None,
     typer.Option(
         "--defaults",
         metavar="FILE|JSON",
-        help="Values for fields that a row does not set: a JSON file, or the JSON itself. Options override it.",
+        help="Request fields for rows that do not set them: a JSON file, or the JSON itself. Options such as --crit "
+        "override these values.",
     ),
 ]
 Overrides = Annotated[
@@ -35,10 +45,12 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Override a field of all rows, such as iter_max=2 or limits.max_tokens=4000; repeatable.",
+        help="Set a request field for all rows, such as iter_max=2 or limits.max_tokens=4000; repeatable.",
     ),
 ]
-RetryErrors = Annotated[bool, typer.Option("--retry-errors", help="Also retry failed items.")]
+RetryErrors = Annotated[
+    bool, typer.Option("--retry-errors", help="Also execute the failed items of the resumed run again.")
+]
 Results = Annotated[
     list[Path] | None,
     typer.Option(
@@ -46,7 +58,7 @@ Results = Annotated[
         "-o",
         metavar="FILE",
         dir_okay=False,
-        help="Write one line per item to a .jsonl or .csv file; repeatable.",
+        help="Write the results, one line per item, to a .jsonl or .csv file; repeatable.",
     ),
 ]
 Reports = Annotated[
@@ -62,11 +74,12 @@ Baseline = Annotated[
     str | None,
     typer.Option(
         metavar="RUN|latest",
-        help="Compare with this run. 'latest' is the newest earlier run on the same dataset that succeeded.",
+        help="Compare the run with this earlier run. 'latest' is the newest earlier run of the same dataset that "
+        "succeeded.",
     ),
 ]
 MinPassRate = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Gate: exit with 3 unless this share of all items is accepted.")
+    float | None, typer.Option(min=0, max=1, help="Gate: exit with 3 if less than this share of all items is accepted.")
 ]
 FailOnRegression = Annotated[
     bool,
@@ -77,7 +90,7 @@ FailOnRegression = Annotated[
 def show_page(
     noun: str, page: Sequence[Any], cursor: str | None, show: Callable[[Any], None], none_yet: str, *, as_json: bool
 ) -> None:
-    """Print one page of a list: as JSON, or as a table with the command for the next page."""
+    """Print one page of a list as JSON, or as a table that is followed by the command for the next page."""
     if as_json:
         output.write_json({"data": page, "next_cursor": cursor})
         return
@@ -90,12 +103,12 @@ def show_page(
 
 
 def mapping_of(values: Sequence[str] | None) -> dict[str, str]:
-    """The values of --map: by field, the column that fills it."""
+    """Return the values of --map as a dictionary of fields and the columns that fill them."""
     return dict(options.pair(each, "--map", "FIELD=COLUMN") for each in values or ())
 
 
 def overrides_of(values: Sequence[str] | None) -> dict[str, Any]:
-    """The values of --set, nested as in a request, each converted to the type of its field."""
+    """Return the values of --set, nested as in a request, and converted to the types of their fields."""
     found: dict[str, Any] = {}
     for each in values or ():
         field, text = options.pair(each, "--set", "FIELD=VALUE")
@@ -104,7 +117,7 @@ def overrides_of(values: Sequence[str] | None) -> dict[str, Any]:
 
 
 def defaults_of(file: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a file; options, by dotted field name, override them. None = not given."""
+    """Return the request fields in a file, overridden by options. None means that an option is not given."""
     found = read_object(file, "--defaults") if file else {}
     for field, value in given.items():
         if value is not None:
@@ -116,7 +129,7 @@ def _path(field: str) -> list[str]:
     from redraft.datasets.fields import OPEN
 
     head, _, tail = field.partition(".")
-    # Keys of metadata and variables may have dots in their names
+    # The keys of metadata and variables can contain dots
     return [head, tail] if head in OPEN and tail else field.split(".")
 
 

@@ -1,4 +1,4 @@
-"""`redraft compare`: compares two runs, row by row."""
+"""The command `redraft compare`, which compares two runs row by row."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +13,8 @@ EPILOG = options.examples(
     "redraft compare 0199a3 latest", "redraft compare 0199a3 latest --fail-on-regression --report comparison.html"
 )
 
-Base = Annotated[str, typer.Argument(metavar="BASE", help="Baseline run: its id, name, or 'latest'.")]
-New = Annotated[str, typer.Argument(metavar="NEW", help="Run to compare with it: its id, name, or 'latest'.")]
+Base = Annotated[str, typer.Argument(metavar="BASE", help="Baseline run: its id, its name, or 'latest'.")]
+New = Annotated[str, typer.Argument(metavar="NEW", help="Run to compare with BASE: its id, its name, or 'latest'.")]
 Reports = Annotated[
     list[Path] | None,
     typer.Option(
@@ -35,11 +35,11 @@ def compare(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare two runs on the rows that both have.
+    """Compare two runs on the rows that both contain.
 
-    Prints the differences with their intervals, and the rows that pass in only one run.
+    The command prints the differences with their confidence intervals, and the rows that pass in only one of the runs.
 
-    Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 no such run.
+    Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 there is no such run.
     """
     from redraft.cli.bulk.run_ends import check_report_files, exit_of_gates, write_reports
     from redraft.domain.bulk.gates import check_gates

@@ -1,4 +1,4 @@
-"""Opens and imports datasets: a file, stdin, or the id of a stored dataset."""
+"""Opens and imports datasets from files and stdin, and finds stored datasets by id or name."""
 
 import shutil
 import sys
@@ -27,11 +27,13 @@ _FILE_CHARS = frozenset("./\\")
 
 @contextmanager
 def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
-    """A file and its name; `-` is stdin. It is copied first, because some formats are not read from start to end."""
+    """Yield a file and its name. Stdin (`-`) is copied to a file, because Parquet is not read from start to end."""
     if text == STDIN:
         with tempfile.TemporaryFile() as kept:
             if sys.stdin.isatty():
-                raise typer.BadParameter("'-' reads stdin, and nothing is piped into it.", param_hint="DATASET")
+                raise typer.BadParameter(
+                    "'-' reads stdin, but nothing is piped into the command.", param_hint="DATASET"
+                )
             shutil.copyfileobj(sys.stdin.buffer, kept)
             kept.seek(0)
             yield kept, "stdin"
@@ -41,22 +43,25 @@ def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
 
 
 class Reading(TypedDict):
-    """How to read a file of rows: its format, and by field the column that fills it."""
+    """How to read a file of rows: its format, and a mapping of fields to columns."""
 
     file_format: "Format | None"
     mapping: Mapping[str, str]
 
 
 def import_named(services: "Services", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
-    """Import a file, or find a dataset; returns it and whether it is new. Raises NotFound if there is neither."""
-    # A text that looks like a file name is reported as a missing file, not as an unknown id
+    """Import a file or find a stored dataset. Return the dataset, and whether it is new.
+
+    Raises NotFound if there is no such file or dataset.
+    """
+    # The error for a text with a dot or a slash must name a missing file, not an unknown id
     if text != STDIN and not Path(text).exists() and not _FILE_CHARS & set(text):
         return datasets.get_dataset(services, references.find_dataset_id(services, text)), False
     return import_file(services, text, **reading)
 
 
 def import_file(services: "Services", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
-    """Store the rows of a file; returns the dataset and whether it is new. Raises Invalid if the file is not read."""
+    """Store the rows of a file. Return the dataset, and whether it is new. Raises Invalid if it cannot be read."""
     console = output.stderr()
     words = output.styled(f"reading {output.one_line(text, 60)}", "dim")
     spinner = console.status(words) if console.is_interactive else nullcontext()
@@ -67,9 +72,11 @@ def import_file(services: "Services", text: str, **reading: Unpack[Reading]) -> 
 
 
 def _print_columns(dataset: Dataset) -> None:
-    """Warn of mapped columns that no row has, and of columns whose names resemble a field."""
+    """Print notes on mapped columns that no row has, and on unused columns whose names resemble a field."""
     for column in dataset.columns["never_seen"]:
         output.say(f"Note: no row has the column {shown(column)} that --map names.", "yellow")
     meant = [(name, field) for name in dataset.columns["unused"] if (field := suggestion(name))]
     for name, field in meant[:_COLUMNS_SHOWN]:
-        output.say(f"Note: column {shown(name)} fills no field; if it is {field}: --map {field}={name}", "yellow")
+        output.say(
+            f"Note: column {shown(name)} fills no field. If it contains {field}, use --map {field}={name}", "yellow"
+        )

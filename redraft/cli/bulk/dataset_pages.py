@@ -1,4 +1,4 @@
-"""Prints datasets and checked files, as tables and pages on stdout."""
+"""Prints datasets and the results of file checks on stdout, as tables and pages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -67,14 +67,14 @@ def _row(row: DatasetItem) -> str:
 def show_check(found: DatasetCheck) -> None:
     delimiter = "tabs" if found.delimiter == "\t" else repr(found.delimiter)
     repeated = f"{count(found.duplicates, 'row')} with the id of an earlier row" if found.duplicates else ""
-    braces = f"{count(found.literal, 'row')} with braces and no vars: the braces are sent as they are"
+    braces = f"{count(found.literal, 'row')} with braces and no vars; the braces are sent unchanged"
     facts = [
         ("format", found.format + (f", cells separated by {delimiter}" if found.delimiter else "")),
         ("rows", f"{found.rows:,}: {found.good:,} good, {found.bad:,} bad"),
         ("jobs", ", ".join(f"{number:,} {kind}" for kind, number in found.kinds.items())),
         ("fields", _columns(found.mapping)),
         ("unused columns", "; ".join(_unused(each.name, each.rows, each.meant) for each in found.unused)),
-        ("never seen", ", ".join(map(shown, found.never_seen))),
+        ("missing columns", ", ".join(map(shown, found.never_seen))),
         ("duplicates", repeated),
         ("empty", ", ".join(f"{field} in {count(rows, 'row')}" for field, rows in found.blank.items())),
         ("templates", braces if found.literal else ""),
@@ -96,7 +96,7 @@ def _cost(found: DatasetCheck) -> str:
         return f"at most ${found.cost_max_usd}"
     if found.unpriced_models:
         return f"unknown: the price of {format_names(found.unpriced_models)} is unknown; set it in REDRAFT_PRICES"
-    return "unknown: a model that rows name is not set up here"
+    return "unknown, because a model that rows name is not configured"
 
 
 def _columns(used: Mapping[str, str]) -> str:
@@ -105,7 +105,7 @@ def _columns(used: Mapping[str, str]) -> str:
 
 def _unused(name: str, rows: int, meant: str | None) -> str:
     words = f"{shown(name)} in {count(rows, 'row')}"
-    return f"{words} (if it is {meant}: --map {meant}={name})" if meant else words
+    return f"{words} (if it contains {meant}: --map {meant}={name})" if meant else words
 
 
 def _sample(sample: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`redraft datasets …`: checks files of rows, and stores, shows and deletes datasets."""
+"""The commands `redraft datasets …`, which check files of rows, and import, show and delete datasets."""
 
 from typing import Annotated, Any
 
@@ -8,14 +8,14 @@ from redraft.cli import options, output, sessions
 from redraft.cli.bulk import bulk_options
 from redraft.cli.jobs import request_bodies
 
-app = options.Group("Check, import, show and delete datasets. Without a command: list them.")
+app = options.Group("List, check, import, show and delete datasets. The default command is `list`.")
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A file of rows; '-': stdin.", show_default=False)]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File of rows; '-' for stdin.", show_default=False)]
 
 
 @app.add("list", "redraft datasets list --json")
 def list_datasets(*, limit: options.Limit = 20, after: options.After = None, as_json: options.AsJson = False) -> None:
-    """List datasets, the newest first."""
+    """List datasets, newest first."""
     from redraft.cli.bulk.dataset_pages import show_datasets
     from redraft.operations.bulk import datasets
 
@@ -43,9 +43,9 @@ def check_file(  # noqa: PLR0913 - one parameter per option
     overrides: bulk_options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check the rows of a file, and estimate the cost of a run.
+    """Check the rows of a file, and estimate the maximum cost of a run.
 
-    It stores nothing and calls no model.
+    The command stores nothing and calls no model.
 
     Exit codes: 0 all rows can be used; 2 wrong usage, the file cannot be read, or no row can be used; 5 there is no
     such file; 6 some rows cannot be used.
@@ -84,7 +84,7 @@ def import_file(
     file_format: bulk_options.FileFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Store the rows of a file and print the dataset's id. The same rows are stored only once."""
+    """Store the rows of a file as a dataset, and print its id. The same rows are stored only once."""
     from redraft.cli.bulk.dataset_files import import_file
 
     with sessions.opened() as services:
@@ -102,8 +102,10 @@ def import_file(
 def show(
     *,
     dataset: bulk_options.DatasetRef = "latest",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of rows.")] = 10,
-    after: Annotated[int, typer.Option(min=-1, help="Only rows after this position; the first row is 0.")] = -1,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of listed rows.")] = 10,
+    after: Annotated[
+        int, typer.Option(min=-1, help="List only rows after this position. The first row has position 0.")
+    ] = -1,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a dataset, its fields and its first rows."""
@@ -124,7 +126,7 @@ def show(
 
 @app.add("delete", "redraft datasets delete 0199a3")
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
-    """Delete a dataset that no run uses. There is no prompt."""
+    """Delete a dataset that no run uses. The command asks for no confirmation."""
     from redraft.operations.bulk import removing
 
     with sessions.opened_for("dataset", dataset) as (services, dataset_id):

@@ -1,4 +1,4 @@
-"""`redraft eval`: runs a job for each row of a dataset, and watches the run until it ends."""
+"""The command `redraft eval`, which runs a job for each row of a dataset."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -20,12 +20,12 @@ Dataset = Annotated[
     str | None,
     typer.Argument(
         metavar="DATASET",
-        help="A file of rows, '-' for stdin, or a stored dataset by its id or name.",
+        help="File of rows, '-' for stdin, or the id or name of a stored dataset.",
         show_default=False,
     ),
 ]
 Resume = Annotated[
-    str | None, typer.Option(metavar="RUN|latest", help="Complete the open items of this run; do not start a new run.")
+    str | None, typer.Option(metavar="RUN|latest", help="Execute the open items of this run. No new run is started.")
 ]
 
 
@@ -36,27 +36,33 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     dataset: Dataset = None,
     mapped: bulk_options.Mapped = None,
     file_format: bulk_options.FileFormat = None,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run (default: the file's).")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the run (default: the name of the file).")
+    ] = None,
     check: options.Checks = None,
     schema: options.Schema = None,
     defaults: bulk_options.DefaultsFile = None,
     overrides: bulk_options.Overrides = None,
-    repeat: Annotated[int | None, typer.Option(help="Number of jobs per row, 1 to 100 (default: 1).")] = None,
+    repeat: Annotated[int | None, typer.Option(help="Number of jobs for each row, 1 to 100 (default: 1).")] = None,
     max_in_flight: Annotated[
-        int | None, typer.Option(help="Maximum number of jobs at the same time (default: 32).")
+        int | None, typer.Option(help="Maximum number of jobs that run at the same time (default: 32).")
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            help="Budget in USD for the whole run; needs models with known prices. With --resume, it raises the budget."
+            help="Maximum cost of the whole run, in USD (default: no limit). The prices of all its models must be "
+            "known. With --resume, it must be larger than before."
         ),
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Send a signed `run.finished` to this address when the run ends.")
+        str | None,
+        typer.Option(metavar="URL", help="URL that receives a signed message `run.finished` when the run ends."),
     ] = None,
     resume: Resume = None,
     retry_errors: bulk_options.RetryErrors = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the run's id and exit; workers do the rest.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Print the run's id and exit at once. Workers execute the items.")
+    ] = False,
     results: bulk_options.Results = None,
     report: bulk_options.Reports = None,
     baseline: bulk_options.Baseline = None,
@@ -64,15 +70,15 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run a job for each row of a dataset, and report.
+    """Run a job for each row of a dataset, and print a report.
 
-    Job options apply to rows that do not set the same field; --set overrides fields of all rows. The report goes
-    to stdout, the progress goes to stderr. Ctrl-C cancels the run and keeps the items that have ended. A second Ctrl-C
-    exits at once.
+    Options such as --crit apply to rows that do not set the same field. --set applies to all rows. The report goes to
+    stdout, and the progress goes to stderr. Ctrl-C cancels the run; items that have ended keep their results. A second
+    Ctrl-C exits at once.
 
     Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing; 5 there is
     no such file, dataset or run; 6 some items failed, are invalid or were not started; 75 the broker or the database
-    cannot be reached; 130 interrupted. 130 takes precedence over 3, and 3 over 6.
+    cannot be reached; 130 interrupted. If several codes apply, 130 takes precedence over 3, and 3 over 6.
     """
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_watching import resume_run, start_run
@@ -111,9 +117,9 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
 
 def _ensure_alone(of_new: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """Raise typer.BadParameter if there are options that a resumed run would ignore."""
+    """Raise typer.BadParameter if options are given that a resumed run would ignore."""
     given = [name for name, value in of_new.items() if value is not None]
     if given or fields:
         named = ", ".join([*given, *(f"the field {field}" for field in fields)])
-        words = f"A resumed run keeps its rows and settings; leave out: {named}."
+        words = f"A resumed run keeps its rows and settings. Remove: {named}."
         raise typer.BadParameter(words, param_hint="--resume")

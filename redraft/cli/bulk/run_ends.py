@@ -1,4 +1,4 @@
-"""Prints the report of a run, writes its files, checks its gates, and maps the run to an exit code."""
+"""Prints the report of a run, writes result files, checks the gates, and returns an exit code."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -33,18 +33,18 @@ _INVALID_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The output and the gates that a command asks for.
+    """The output and the gates of a command.
 
-    Raises typer.BadParameter before the run costs anything: a file has an unknown suffix or cannot be written, or a
-    gate lacks its baseline.
+    Raises typer.BadParameter if a file has an unknown suffix, a folder cannot be written, or a gate lacks its baseline.
+    The command creates this object first, so that such an error comes before the run costs anything.
 
     Attributes:
-        as_json: print the run, its report, comparison and gates as JSON, in place of the report as text.
-        results: files for one line per item; the suffix names the format.
-        reports: files for the report; the suffix names the format.
-        baseline: the run to compare with, as it was typed.
-        min_pass_rate: a gate: the share of items that must be accepted.
-        fail_on_regression: a gate: the run must not be significantly worse than its baseline.
+        as_json: print the run, its report, the comparison and the gates as JSON instead of text.
+        results: files for the results, one line per item. The suffix selects the format.
+        reports: files for the report. The suffix selects the format.
+        baseline: the run to compare with, as the user wrote it.
+        min_pass_rate: gate: the share of items that must be accepted.
+        fail_on_regression: gate: the run must not be significantly worse than its baseline.
     """
 
     as_json: bool = False
@@ -64,12 +64,12 @@ class Wanted:
 
 
 def check_file(file: Path, known: Sequence[str], option: str) -> None:
-    """Raise typer.BadParameter if a file has an unknown suffix, or its folder cannot be written."""
+    """Raise typer.BadParameter if a file has an unknown suffix, or its folder cannot be written to."""
     if _suffix_of(file) not in known:
-        words = f"{file} ends with none of {', '.join(known)}, which name the format."
+        words = f"The suffix of {file} must be one of {', '.join(known)}. It selects the format."
         raise typer.BadParameter(words, param_hint=option)
     if not os.access(file.absolute().parent, os.W_OK):
-        raise typer.BadParameter(f"No file can be written in {file.absolute().parent}.", param_hint=option)
+        raise typer.BadParameter(f"The folder {file.absolute().parent} cannot be written to.", param_hint=option)
 
 
 def check_report_files(files: Sequence[Path], formats: Mapping[str, Format[Tables]]) -> None:
@@ -78,7 +78,7 @@ def check_report_files(files: Sequence[Path], formats: Mapping[str, Format[Table
 
 
 def write_reports(files: Sequence[Path], formats: Mapping[str, Format[Tables]], tables: Tables) -> None:
-    """Write a report or comparison to files, each in the format that its suffix names."""
+    """Write a report or a comparison to files, each in the format of its suffix."""
     for file in files:
         form = next(each for each in formats.values() if each.suffix == _suffix_of(file))
         write_file(file, [form.render(tables)], "--report")
@@ -86,21 +86,21 @@ def write_reports(files: Sequence[Path], formats: Mapping[str, Format[Tables]], 
 
 
 def _suffix_of(file: Path) -> str:
-    """The suffix of a file in its usual spelling."""
+    """Return the suffix of a file in lower case, and in its usual spelling."""
     suffix = file.suffix.lower()
     return _OTHER_SUFFIXES.get(suffix, suffix)
 
 
 def resolved(services: Services, wanted: Wanted) -> Wanted:
-    """Replace the baseline by its whole id. Raises NotFound if there is no such run."""
-    # `latest` depends on the run, which may not exist yet
+    """Replace the baseline by its full id. Raises NotFound if there is no such run."""
+    # `latest` depends on the new run, which may not exist yet
     if wanted.baseline in (None, LATEST):
         return wanted
     return replace(wanted, baseline=references.find_run_id(services, wanted.baseline))
 
 
 def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
-    """Print the report of a run, write the files, and return the result of each gate."""
+    """Print the report of a run, write the files, and return the gates' results."""
     baseline_id = _baseline_id(services, run, wanted)
     beside = None if baseline_id is None else comparison_tables(services, baseline_id, run.id)
     tables = run_tables(services, run.id)
@@ -136,12 +136,12 @@ def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
         return wanted.baseline
     found = runs.find_baseline_id(services, run.id)
     if found is None:
-        output.say("No earlier run on the same rows has succeeded, so there is no baseline to compare with.", "yellow")
+        output.say("No earlier run of the same rows has succeeded, so there is no baseline.", "yellow")
     return found
 
 
 def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
-    """The exit code of a run: a cancellation takes precedence over a failed gate, and that over failed items."""
+    """Return the exit code of a run. Cancellation takes precedence over a failed gate, which precedes failed items."""
     if run.status == "canceled":
         return Exit.SOME_FAILED if run.stop_reason == "error" else Exit.INTERRUPTED
     if code := exit_of_gates(gates):
@@ -157,12 +157,12 @@ def exit_of_gates(gates: Sequence[GateResult]) -> Exit:
 
 
 def form_of(file: Path) -> str:
-    """The format that the suffix of a results file names."""
+    """Return the format that the suffix of a results file selects."""
     return _suffix_of(file).removeprefix(".")
 
 
 def export_results(services: Services, run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:
-    """Write one line per item to a file or to stdout. Raises Invalid if the file cannot be written."""
+    """Write one line per item to a file, or else to stdout. Raises Invalid if the file cannot be written."""
     if form == "csv":
         columns, rows = run_results.stream_table(services, run_id)
         lines = csv_lines(rows, columns, bom=bom)
@@ -176,7 +176,7 @@ def export_results(services: Services, run_id: str, file: Path | None, form: str
 
 
 def print_invalid(services: Services, run: Run) -> None:
-    """Print the rows that cannot be used, while the user can still stop the run."""
+    """Print the rows that cannot be used, at the start of a run, so that the user can still stop it."""
     if not run.counts.invalid:
         return
     output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used and count as invalid:", "yellow")

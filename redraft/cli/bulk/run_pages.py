@@ -1,4 +1,4 @@
-"""Runs and their items, as tables and pages on stdout."""
+"""Prints runs and their items on stdout, as tables and pages."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def show_runs(page: Sequence[Run]) -> None:
 
 
 def status(state: str, stop_reason: str | None = None) -> Text:
-    """A status with its sign; for some runs, also the stop reason."""
+    """Return a status with its sign. If a run was stopped by its budget or an error, add the reason."""
     why = f" ({stop_reason.replace('_', ' ')})" if stop_reason in {"budget_exhausted", "error"} else ""
     return output.sign_of(state, f"{state}{why}")
 

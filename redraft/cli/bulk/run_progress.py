@@ -1,4 +1,4 @@
-"""Shows the progress of a run: a bar on a terminal, elsewhere a line every few seconds."""
+"""Shows the progress of a run: a bar on a terminal, or else a line every few seconds."""
 
 import time
 from collections.abc import Callable, Generator
@@ -21,7 +21,7 @@ _LINE_EVERY_S = 5.0
 
 @contextmanager
 def run_view() -> "Generator[Callable[[Run], None]]":
-    """A function that shows the state of a run on stderr."""
+    """Yield a function that shows the state of a run on stderr."""
     console = output.stderr()
     if not console.is_interactive:
         yield _line_view()
@@ -41,7 +41,7 @@ def run_view() -> "Generator[Callable[[Run], None]]":
 
 
 def _line_view() -> "Callable[[Run], None]":
-    """A function that prints a line at the beginning, every few seconds after a change, and at the end."""
+    """Return a function that prints a line at the start, every few seconds after a change, and at the end."""
     pace = Pace()
     said, said_at = "", float("-inf")
 
@@ -58,13 +58,13 @@ def _line_view() -> "Callable[[Run], None]":
 
 
 class Pace:
-    """Estimates the time left from the rate at which items have ended since the first query."""
+    """Estimates the remaining time from the rate at which items have ended since the first query."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
 
     def left(self, run: "Run", now: float) -> float | None:
-        """Seconds left; None while they cannot be estimated."""
+        """Return the remaining seconds, or None if they cannot be estimated."""
         self._first = self._first or (now, done(run))
         since, before = self._first
         ended = done(run) - before
@@ -74,12 +74,12 @@ class Pace:
 
 
 def done(run: "Run") -> int:
-    """The number of ended items; canceled ones can still be resumed, so they do not count."""
+    """Return the number of items that have ended. Canceled items do not count, because they can be resumed."""
     return run.counts.succeeded + run.counts.failed + run.counts.invalid
 
 
 def words_of(run: "Run", left: float | None) -> str:
-    """A run's state on one line."""
+    """Return the state of a run on one line."""
     counts = run.counts
     parts = [f"{done(run):,} of {counts.total:,} done"]
     if counts.running:
@@ -94,7 +94,10 @@ def words_of(run: "Run", left: float | None) -> str:
 
 
 def _accepted(run: "Run") -> str:
-    """The share of accepted answers with its interval. Hard rows end later, so the share is too high in a live run."""
+    """Return the share of accepted answers with its confidence interval.
+
+    In a live run the share is too high, because hard rows need more iterations and end later.
+    """
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""

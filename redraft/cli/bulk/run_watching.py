@@ -1,4 +1,4 @@
-"""Starts and resumes runs, and watches them until they end or Ctrl-C comes."""
+"""Starts and resumes runs, and watches them until they end or the user presses Ctrl-C."""
 
 import select
 import signal
@@ -24,14 +24,14 @@ from redraft.operations.services import Services
 
 _POLL_EVERY_S = 0.3
 _POLL_SELDOM_S = 5.0
-# A query takes longer for a larger run: the pause is this multiple of the duration of the last query.
+# The pause is this multiple of the duration of the last query, because queries of large runs take longer
 _REST = 10
 
 
 def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
     """Start a run, show it until it ends, and print its report.
 
-    `begin` starts the run and returns its id; `cancels` says whether Ctrl-C cancels the run, or only stops watching.
+    `begin` starts the run and returns its id. If `cancels` is false, Ctrl-C ends the command, but not the run.
     """
     with _Interruption() as interruption, sessions.worker_beside(services) as keep_alive:
         interruption.listen()
@@ -39,12 +39,15 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
         with run_view() as show:
             _watch(services, run_id, keep_alive, show, interruption)
         if interruption.has_come and not cancels:
-            output.say(f"No longer watching; the run is not canceled. Again: redraft runs watch {run_id}", "yellow")
+            output.say(f"The run continues. To watch it again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED
         if interruption.has_come:
-            output.say(f"Canceling {run_id}; ended items are kept. Ctrl-C again exits at once.", "yellow")
+            output.say(
+                f"Canceling {run_id}. Items that have ended keep their results. A second Ctrl-C exits at once.",
+                "yellow",
+            )
             runs.cancel_run(services, run_id)
-            output.say(f"Canceled. Complete the open items with: redraft eval --resume {run_id}", "yellow")
+            output.say(f"Canceled. To execute the open items: redraft eval --resume {run_id}", "yellow")
         return end(services, run_id, wanted)
 
 
@@ -55,7 +58,7 @@ def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
 
 
 class _Interruption(AbstractContextManager["_Interruption"]):
-    """Turns Ctrl-C into a flag that the loop of `_watch` checks, so that it never interrupts a query.
+    """Turns Ctrl-C into a flag that the loop of `_watch` checks, so that Ctrl-C never interrupts a query.
 
     A second Ctrl-C ends this process by the signal itself, which a shell reports as 130. The embedded broker and
     worker end with this process (`redraft/embedded/lifelines.py`).
@@ -83,7 +86,7 @@ class _Interruption(AbstractContextManager["_Interruption"]):
         self._sent.send(b"!")
 
     def wait(self, seconds: float) -> None:
-        """Wait for this time, or until Ctrl-C comes."""
+        """Wait for this time, or until the user presses Ctrl-C."""
         select.select([self._received], [], [], seconds)
 
 
@@ -111,9 +114,9 @@ def _watch(
 
 
 def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: bool, **reading: Unpack[Reading]) -> int:
-    """Start a run with the rows of a file or of a stored dataset; unless `detach` is set, watch it."""
+    """Start a run with the rows of a file or a stored dataset, and return the exit code. Without `detach`, watch it."""
     ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
-    Merger(ready.defaults, ready.overrides)  # Report wrong defaults before reading a long file
+    Merger(ready.defaults, ready.overrides)  # Wrong defaults must cause an error before a long file is read
     with sessions.opened() as services:
         wanted = resolved(services, wanted)
         dataset, is_new = import_named(services, rows, **reading)
@@ -134,7 +137,7 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
 
 @contextmanager
 def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[None]:
-    """Delete the dataset if its run is refused. A dataset that a run uses cannot be deleted."""
+    """Delete the dataset if its run is refused. If a run already uses the dataset, the dataset stays."""
     try:
         yield
     except BaseException:
@@ -144,7 +147,7 @@ def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[Non
 
 
 def resume_run(run: str, wanted: Wanted, *, retry_errors: bool, max_cost: float | None, detach: bool) -> int:
-    """Complete the open items of a run; unless `detach` is set, watch it."""
+    """Resume a run, and return the exit code. Without `detach`, watch it."""
     body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
     with sessions.opened_for("run", run) as (services, run_id):
         wanted = resolved(services, wanted)
@@ -164,5 +167,5 @@ def _print_resumed(run: Run) -> None:
     if left:
         output.say(f"{run.id}: {left:,} of {run.counts.total:,} items are open", "dim")
         return
-    advice = "; --retry-errors repeats failed items" if run.counts.failed else ""
+    advice = "; --retry-errors executes failed items again" if run.counts.failed else ""
     output.say(f"{run.id}: no item is open{advice}.")

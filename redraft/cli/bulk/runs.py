@@ -1,4 +1,4 @@
-"""`redraft runs …`: shows, cancels, resumes, exports and deletes bulk runs."""
+"""The commands `redraft runs …`, which list, show, watch, cancel, resume, export and delete bulk runs."""
 
 from typing import Annotated, Literal
 
@@ -7,14 +7,14 @@ import typer
 from redraft.cli import options, output, sessions
 from redraft.cli.bulk import bulk_options
 
-app = options.Group("Show bulk runs, cancel, resume, export or delete them. Without a command: list them.")
+app = options.Group("List, show, cancel, resume, export and delete bulk runs. The default command is `list`.")
 
 _STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
 
 @app.add("list", "redraft runs list --limit 50", "redraft runs list --json")
 def list_runs(*, limit: options.Limit = 20, after: options.After = None, as_json: options.AsJson = False) -> None:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     from redraft.cli.bulk.run_pages import show_runs
     from redraft.operations.bulk import runs
 
@@ -36,8 +36,8 @@ def show(
             help="Only items with this status; repeatable.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of items.")] = 20,
-    after: Annotated[int, typer.Option(min=0, help="Only items after this number.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of listed items.")] = 20,
+    after: Annotated[int, typer.Option(min=0, help="List only items after this item number.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Show a run, its progress and its items."""
@@ -82,7 +82,7 @@ def watch(
 
 @app.add("cancel")
 def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
-    """Cancel a run. It keeps the items that have ended and can be resumed."""
+    """Cancel a run. Items that have ended keep their results, and the run can be resumed."""
     from redraft.operations.bulk import runs
 
     with sessions.opened_for("run", run) as (services, run_id):
@@ -92,7 +92,7 @@ def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None
     if is_new:
         output.say(f"Canceled {found.id}. To complete its open items: redraft runs resume {found.id}")
     else:
-        output.say(f"{found.id} had ended before: {found.status}.")
+        output.say(f"{found.id} had already ended: {found.status}.")
 
 
 @app.add("resume", "redraft runs resume latest", "redraft runs resume 0199a3 --retry-errors")
@@ -100,13 +100,17 @@ def resume(
     *,
     run: bulk_options.RunRef,
     retry_errors: bulk_options.RetryErrors = False,
-    max_cost: Annotated[float | None, typer.Option(help="A larger budget for the whole run, in USD.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Exit at once; workers do the rest.")] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(help="New maximum cost of the whole run, in USD. It must be larger than before.")
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Print the run's id and exit at once. Workers execute the items.")
+    ] = False,
     results: bulk_options.Results = None,
     report: bulk_options.Reports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Complete the open items of a run. Items that have ended are not repeated."""
+    """Execute the open items of a run. Items that have ended are not repeated."""
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_watching import resume_run
 
@@ -122,14 +126,14 @@ def export(
     run: bulk_options.RunRef = "latest",
     form: Annotated[
         Literal["jsonl", "csv"] | None,
-        typer.Option("--format", metavar="jsonl|csv", help="Format (default: by the file's name, else jsonl)."),
+        typer.Option("--format", metavar="jsonl|csv", help="Format (default: by the file's suffix, else jsonl)."),
     ] = None,
     bom: Annotated[
-        bool, typer.Option("--bom", help="Begin CSV with a byte order mark, which tells Excel that it is UTF-8.")
+        bool, typer.Option("--bom", help="Begin a CSV file with a byte order mark, by which Excel detects UTF-8.")
     ] = False,
     files: bulk_options.Results = None,
 ) -> None:
-    """Print one line per item in the order of the dataset. The results of a run in progress are partial."""
+    """Print one line per item, in the order of the dataset. Items that have not ended have no answer."""
     from redraft.cli.bulk.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
 
     if form is None:
@@ -155,7 +159,7 @@ def report(
     fail_on_regression: bulk_options.FailOnRegression = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print the report of a run; that of a run in progress is partial. Exits with 3 if a gate is not met."""
+    """Print the report of a run. While a run is in progress, its report is partial."""
     from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, print_run, resolved
     from redraft.operations.bulk import runs
 
@@ -178,7 +182,7 @@ def webhooks(
 
 @app.add("delete", "redraft runs delete 0199a3")
 def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
-    """Delete an ended run with its items and their jobs. There is no prompt."""
+    """Delete an ended run with its items and their jobs. The command asks for no confirmation."""
     from redraft.operations.bulk import removing
 
     with sessions.opened_for("run", run) as (services, run_id):

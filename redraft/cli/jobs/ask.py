@@ -1,4 +1,4 @@
-"""`redraft ask`: creates a job and watches it until it ends."""
+"""The command `redraft ask`, which creates a job and watches it until it ends."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     *,
     given: dict[str, Any],
     instruct: Annotated[
-        str | None, typer.Argument(metavar="INSTRUCT", help="The task. '-' or nothing: read it from stdin.")
+        str | None, typer.Argument(metavar="INSTRUCT", help="The task. If it is missing or '-', it is read from stdin.")
     ] = None,
     check: options.Checks = None,
     refine: options.Refine = False,
@@ -51,9 +51,9 @@ def ask(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Generate, evaluate and revise one answer.
 
-    The answer goes to stdout, the progress goes to stderr. If no server runs, the command starts a worker, a broker
-    and a database on this machine, and stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best
-    answer so far.
+    The answer goes to stdout, and the progress goes to stderr. Without criteria, the evaluator decides whether the
+    answer is complete and correct. If no server runs, the command starts a worker and a broker on this machine, and
+    stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best answer so far.
 
     Exit codes: 0 there is an answer; 1 there is no answer; 2 wrong usage; 3 the answer is not accepted (only with
     --require-accept); 4 the provider refused the key; 75 the broker, the database or the provider cannot be reached;
@@ -85,9 +85,11 @@ def ask(  # noqa: PLR0913 - one parameter per option
     is_default = request_bodies.ensure_criteria(body)
     request = sessions.check(GenerateAnswer, body)
     with sessions.opened() as services:
-        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
+        submit.normalise(services, request)  # An error must come before a broker and a worker start
         if is_default:
-            output.say(f"No criteria given (--crit); evaluating by: {request_bodies.DEFAULT_CRITERION}", "dim")
+            output.say(
+                f"No criteria given (--crit). The default criterion is: {request_bodies.DEFAULT_CRITERION}", "dim"
+            )
         if detach:
             job_id = submit.submit(services, request).job.id
             sessions.print_detached(services, "job", job_id, as_json=as_json)

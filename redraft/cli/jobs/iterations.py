@@ -1,4 +1,4 @@
-"""`redraft jobs criteria` and `redraft jobs diff`: compare the iterations of a job."""
+"""The commands `redraft jobs criteria` and `redraft jobs diff`, which compare the iterations of a job."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +20,7 @@ CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs
 
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show which criteria each iteration met or lost."""
+    """Show which criteria each iteration met, and which it lost again."""
     from redraft.operations.jobs import queries
 
     with sessions.opened_for("job", job) as (services, job_id):
@@ -31,11 +31,11 @@ def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = F
         _show_matrix(matrix)
     elif matrix.iterations:
         output.say(
-            "No answer of this job was evaluated criterion by criterion. "
-            "When the job has ended, do it with: redraft jobs rescore JOB --rubric FILE"
+            "No answer of this job was evaluated by a rubric. "
+            "When the job has ended, evaluate its answers by one: redraft jobs rescore JOB --rubric FILE"
         )
     else:
-        output.say("This job has no answer yet, so there is nothing to show.")
+        output.say("This job has no answer yet.")
 
 
 def _show_matrix(matrix: "CriteriaMatrix") -> None:
@@ -46,7 +46,7 @@ def _show_matrix(matrix: "CriteriaMatrix") -> None:
         )
         for column in matrix.iterations
     }
-    # The last row holds the scores
+    # None stands for the last row, which contains the scores
     output.show_table([*matrix.criteria, None], {"criterion": _name, **cells, "text": _text})
     if with_signs:
         output.say("  ".join(f"{sign} {state}" for state, (sign, _) in SIGNS.items()), "dim")
@@ -86,14 +86,20 @@ def show_diff(
     job: options.JobRef = "latest",
     old: Annotated[
         int | None,
-        typer.Option("--from", min=1, max=1_000_000, help="Older iteration (default: the one before the newer)."),
+        typer.Option(
+            "--from", min=1, max=1_000_000, help="Number of the older iteration (default: the iteration before --to)."
+        ),
     ] = None,
     new: Annotated[
-        int | None, typer.Option("--to", min=1, max=1_000_000, help="Newer iteration (default: the last).")
+        int | None,
+        typer.Option("--to", min=1, max=1_000_000, help="Number of the newer iteration (default: the last)."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare the answers of two iterations by word. Output: [-removed-] and {+added+}."""
+    """Compare the answers of two iterations word by word.
+
+    Removed words are printed as [-removed-], and added words as {+added+}. On a terminal, both are coloured instead.
+    """
     from redraft.operations.jobs import queries
     from redraft.operations.jobs.diffs import diff_of
 

@@ -1,4 +1,4 @@
-"""`redraft jobs …`: list, show, watch, cancel, continue and delete jobs."""
+"""The commands `redraft jobs …`, which list, show, watch, cancel, continue and delete jobs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from redraft.operations.services import Services
     from redraft.storage.jobs.jobs import JobFilter
 
-app = options.Group("Show, cancel, continue or delete jobs. Without a command: list them.")
+app = options.Group("List, show, cancel, continue and delete jobs. The default command is `list`.")
 
 Statuses = Annotated[
     list[JobStatus] | None,
@@ -24,7 +24,9 @@ Statuses = Annotated[
 ]
 Stopped = Annotated[
     StopReason | None,
-    typer.Option("--stop-reason", metavar="REASON", help="accepted, iteration_limit, plateau, error, …"),
+    typer.Option(
+        "--stop-reason", metavar="REASON", help=f"Only jobs that ended for this reason: {', '.join(StopReason)}."
+    ),
 ]
 Kind = Annotated[
     Literal["generate", "evaluate", "rescore", "generate_answer", "evaluate_answer", "rescore_answers"] | None,
@@ -39,12 +41,12 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
     stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
-    meta: options.Meta = None,
+    meta: options.WithMeta = None,
     limit: options.Limit = 20,
     after: options.After = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     from redraft.cli.views.job_pages import show_jobs
     from redraft.cli.views.waiting import job_data
     from redraft.operations.jobs import queries
@@ -58,7 +60,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
         elif jobs:
             show_jobs(jobs)
         elif wanted != JobFilter(limit=limit) and queries.list_jobs(services, JobFilter(limit=1))[0]:
-            output.say("No job matches these filters. To list all: redraft jobs list")
+            output.say("No job matches these filters. To list all jobs: redraft jobs list")
         else:
             output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
     if cursor and not as_json:
@@ -91,9 +93,9 @@ def export(
     stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
-    meta: options.Meta = None,
+    meta: options.WithMeta = None,
 ) -> None:
-    """Print jobs as JSON lines, newest first, without their iterations."""
+    """Print jobs as JSON lines, newest first. Their iterations are not included."""
     from redraft.operations.jobs import job_lists
 
     with sessions.opened() as services:
@@ -102,7 +104,7 @@ def export(
 
 @app.add("show", "redraft jobs show latest", "redraft jobs show 0199a3 --json")
 def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show a job with its iterations, verdicts and result."""
+    """Show a job with its iterations, evaluations and result."""
     from redraft.cli.views.job_pages import show_job, took
     from redraft.cli.views.waiting import job_data
     from redraft.operations.jobs import queries, views
@@ -121,7 +123,7 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
 def watch(
     *, job: options.JobRef = "latest", as_json: options.AsJson = False, require_accept: options.RequireAccept = False
 ) -> None:
-    """Watch a job until it ends. The answer goes to stdout. Ctrl-C does not cancel the job."""
+    """Watch a job until it ends, and print the answer on stdout. Ctrl-C does not cancel the job."""
     from redraft.cli.views.waiting import Wait, show_ended, wait_for
     from redraft.operations.jobs import queries
 
@@ -141,7 +143,7 @@ def watch(
 
 @app.add("cancel")
 def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """Cancel a job. It keeps its answers and can be continued."""
+    """Cancel a job. Its answers are kept, and it can be continued."""
     from redraft.cli.views.waiting import job_data
     from redraft.operations.jobs import lifecycle, queries
 
@@ -149,7 +151,7 @@ def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
         record, is_new = lifecycle.cancel(services, job_id)
         if as_json:
             output.write_json(job_data(queries.get_job(services, job_id)))
-    output.say(f"Canceled {job_id}." if is_new else f"{job_id} had ended before: {record.status}.")
+    output.say(f"Canceled {job_id}." if is_new else f"{job_id} had already ended: {record.status}.")
 
 
 @app.add(
@@ -161,20 +163,27 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
     iter_max: Annotated[int | None, typer.Option(help="Maximum number of further iterations, 1 to 10.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Accept at this score or above, 0 to 1.")] = None,
-    model: Annotated[list[str] | None, typer.Option(metavar="MODEL", help="Generator; repeat it for a ladder.")] = None,
-    evaluator_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Evaluator.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Lowest score of an accepted answer, 0 to 1.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="Model that generates answers; repeatable, as in `redraft ask`."),
+    ] = None,
+    evaluator_model: Annotated[str | None, typer.Option(metavar="MODEL", help="Model that evaluates answers.")] = None,
     guidance: options.Guidance = None,
-    deadline: Annotated[float | None, typer.Option(help="Time limit in seconds, from now on.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Budget of tokens for the whole job.")] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Budget in USD for the whole job.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Time limit of the continuation, in seconds.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Maximum number of tokens of the whole job, with the tokens used so far.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Maximum cost of the whole job in USD, with the cost so far.")
+    ] = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,
     require_accept: options.RequireAccept = False,
 ) -> None:
-    """Continue an ended job from its best answer. No call is repeated.
+    """Continue a job that has ended, from its best answer.
 
-    Without an option, the earlier value holds.
+    No earlier model call is repeated. Options that are not given keep the values of the job.
     """
     from redraft.domain.jobs.requests import ContinueJob
     from redraft.domain.jobs.states import ensure_can_continue
@@ -192,7 +201,7 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     change = sessions.check(ContinueJob, {name: value for name, value in body.items() if value is not None})
     with sessions.opened_for("job", job) as (services, job_id):
         before = queries.get_job(services, job_id)
-        ensure_can_continue(before.kind, before.status, job_id)  # Report it before starting a broker and a worker
+        ensure_can_continue(before.kind, before.status, job_id)  # An error must come before a broker and a worker start
         if detach:
             lifecycle.continue_job(services, job_id, change)
             sessions.print_detached(services, "job", job_id, as_json=as_json)
@@ -224,7 +233,7 @@ def _continue(
 
 
 def _audit_of(job: "Job") -> str | None:
-    """The job's independent evaluator. Requests of older versions have no `evaluation`."""
+    """Return the independent evaluator of a job. Requests of older versions have no `evaluation`."""
     return job.request.get("evaluation", {}).get("audit")
 
 
@@ -233,7 +242,8 @@ def calls(
     *,
     job: options.JobRef = "latest",
     full: Annotated[
-        str | None, typer.Option(metavar="CALL_ID", help="Print the whole request and response of this call as JSON.")
+        str | None,
+        typer.Option(metavar="CALL_ID", help="Print the complete request and response of this call as JSON."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -274,7 +284,7 @@ app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 
 @app.add("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
-    """Delete an ended job with all its data. There is no prompt."""
+    """Delete a job that has ended, with all its data. The command asks for no confirmation."""
     from redraft.operations.jobs import lifecycle
 
     with sessions.opened_for("job", job) as (services, job_id):

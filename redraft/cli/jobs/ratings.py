@@ -1,4 +1,4 @@
-"""`redraft jobs rate`, `redraft jobs ratings`, `redraft calibration`: people's ratings of evaluations."""
+"""The commands for people's ratings of evaluations: `jobs rate`, `jobs ratings` and `calibration`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -34,30 +34,32 @@ def rate(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
     iteration: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Iteration (default: the best one).")
+        int | None, typer.Option(min=1, max=1_000_000, help="Number of the iteration (default: the best iteration).")
     ] = None,
-    candidate: Annotated[int | None, typer.Option(help="Candidate (default: the one with the best score).")] = None,
+    candidate: Annotated[
+        int | None, typer.Option(help="Number of the candidate (default: the candidate with the best score).")
+    ] = None,
     criterion: Annotated[
-        str | None, typer.Option(metavar="ID", help="Rate this criterion only (default: the whole evaluation).")
+        str | None, typer.Option(metavar="ID", help="Criterion that you rate (default: the whole evaluation).")
     ] = None,
     evaluation: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Rate this evaluation of an audit or a rescoring; `redraft jobs show` prints the ids."
+            metavar="ID",
+            help="Id of an evaluation by an audit or a rescoring (default: the evaluation of the loop). `redraft jobs "
+            "show` prints the ids.",
         ),
     ] = None,
-    agree: Annotated[
-        bool, typer.Option("--agree", help="The evaluator is right to pass or to fail the answer.")
-    ] = False,
-    disagree: Annotated[bool, typer.Option("--disagree", help="The evaluator is wrong.")] = False,
+    agree: Annotated[bool, typer.Option("--agree", help="The decision of the evaluator is right.")] = False,
+    disagree: Annotated[bool, typer.Option("--disagree", help="The decision of the evaluator is wrong.")] = False,
     unsure: Annotated[
-        bool, typer.Option("--unsure", help="You cannot decide. The rating is counted, but no statistic uses it.")
+        bool, typer.Option("--unsure", help="You cannot decide. The rating is stored, but no statistic uses it.")
     ] = False,
-    score: Annotated[float | None, typer.Option(help="Your own score, 0 to 1.")] = None,
-    note: Annotated[str, typer.Option(help="Your reason.")] = "",
+    score: Annotated[float | None, typer.Option(help="Your own score for the answer, 0 to 1 (default: none).")] = None,
+    note: Annotated[str, typer.Option(help="Your reason, as text.")] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Rate the evaluation of an answer. A later rating replaces the earlier one."""
+    """Rate the evaluation of an answer. A later rating of the same evaluation replaces an earlier one."""
     from redraft.domain.evaluation.ratings import RateEvaluation
     from redraft.operations.evaluation import ratings
 
@@ -90,12 +92,12 @@ def _best_iteration(services: "Services", job_id: str) -> int:
 
     best = queries.get_job(services, job_id).progress.best_iteration
     if best is None:
-        raise Invalid(f"No answer of {job_id} has a score yet, so there is nothing to rate.", code="not_rateable")
+        raise Invalid(f"No answer of {job_id} has a score, so there is no evaluation to rate.", code="not_rateable")
     return best
 
 
 def _evaluation(services: "Services", job_id: str, text: str) -> tuple[int, str]:
-    """The number of the iteration, and the id of its evaluation that begins with a text."""
+    """Return the iteration number and the id of the evaluation whose id begins with a text."""
     from redraft.operations.jobs import queries
 
     numbers = {
@@ -115,7 +117,7 @@ def _place(rating: "Rating") -> str:
 
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """List the ratings of a job's evaluations, oldest first. The last rating of each rater counts."""
+    """List the ratings of a job's evaluations, oldest first. Of each rater, the last rating counts."""
     from redraft.operations.evaluation import ratings
 
     with sessions.opened_for("job", job) as (services, job_id):
@@ -125,7 +127,7 @@ def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = Fa
     elif found:
         _show_ratings(found)
     else:
-        output.say("Nobody has rated this job yet. Do it with: redraft jobs rate ID --agree")
+        output.say("This job has no ratings. To rate it: redraft jobs rate ID --agree")
 
 
 def _show_ratings(found: "Sequence[Rating]") -> None:
@@ -149,16 +151,23 @@ def _show_ratings(found: "Sequence[Rating]") -> None:
 def calibration(
     *,
     precision: Annotated[
-        float, typer.Option(min=0, max=1, help="Propose a threshold above which people pass this share of answers.")
+        float,
+        typer.Option(
+            min=0, max=1, help="Share of the answers at or above the proposed threshold that people must have passed."
+        ),
     ] = 0.9,
-    evaluator_model: options.EvaluatorModel = None,
-    profile: Annotated[str | None, typer.Option(help="Only ratings of this evaluation profile.")] = None,
-    criterion: Annotated[str | None, typer.Option(metavar="ID", help="Only ratings of this criterion.")] = None,
+    evaluator_model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Use only ratings of this evaluator, as provider:name.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Use only ratings of this evaluation profile.")
+    ] = None,
+    criterion: Annotated[str | None, typer.Option(metavar="ID", help="Use only ratings of this criterion.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare evaluators with people's ratings.
+    """Measure how far evaluators agree with people's ratings.
 
-    Prints agreement, kappa, and a proposed threshold.
+    For each evaluator, the command prints the agreement, Cohen's kappa, and a proposed score threshold.
     """
     from redraft.domain.calls.models import parse_model
     from redraft.operations.evaluation import ratings
@@ -213,4 +222,6 @@ def _in_words(group: "CalibrationGroup") -> str:
     if found is None:
         return group.threshold_reason or ""
     low, high = found.precision.low, found.precision.high
-    return f"from {found.value:g} on people pass {found.precision.value:.0%} ({low:.0%} to {high:.0%}) of {found.n}"
+    return (
+        f"at {found.value:g} or above, people pass {found.precision.value:.0%} ({low:.0%} to {high:.0%}) of {found.n}"
+    )

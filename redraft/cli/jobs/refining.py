@@ -1,4 +1,4 @@
-"""`redraft refine` and `redraft ask --refine`: draft a request from a rough question."""
+"""Drafts a request from a rough question, for `redraft refine` and `redraft ask --refine`."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -25,18 +25,20 @@ _REQUEST = ("instruct", "resp_format", "eval_crit", "rubric")
 def refine(
     *,
     question: Annotated[
-        str | None, typer.Argument(metavar="QUESTION", help="A rough question. '-' or nothing: read it from stdin.")
+        str | None,
+        typer.Argument(metavar="QUESTION", help="A rough question. If it is missing or '-', it is read from stdin."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model that drafts, as provider:name (default: REDRAFT_MODEL).")
+        str | None, typer.Option(help="Model that drafts the job, as provider:name (default: REDRAFT_MODEL).")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the whole answer of the API, with reasoning and usage.")
+        bool, typer.Option("--json", help="Also print the reasoning and the usage of the draft.")
     ] = False,
 ) -> None:
-    """Draft a job from a rough question, as JSON.
+    """Draft a job from a rough question, and print it as JSON.
 
-    It generates no answer. `redraft ask --file` reads its output.
+    A model drafts the task, the format, the criteria and a rubric. No answer is generated. `redraft ask --file -` runs
+    the drafted job.
     """
     from redraft.domain.jobs.drafts import RefineQuestion
 
@@ -51,11 +53,11 @@ def refine(
 
 
 def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete a request from a draft of its rough question; fields that the user set win."""
+    """Return a request that a model drafted from a rough question. The fields that the user set are kept."""
     from redraft.domain.jobs.drafts import RefineQuestion
 
     if body.get("profile", "criteria") != "criteria":
-        raise typer.BadParameter("It drafts a rubric, which needs the profile 'criteria'.", param_hint="--refine")
+        raise typer.BadParameter("It drafts a rubric, which only the profile 'criteria' uses.", param_hint="--refine")
     models = cast("str | list[str] | None", body.get("model"))
     model = models[0] if isinstance(models, list) and models else models
     asked = sessions.check(RefineQuestion, {"question": body["instruct"], "model": model or None})
@@ -69,24 +71,24 @@ def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def request_of(found: "Refinement") -> dict[str, Any]:
-    """The part of a draft that is a request."""
+    """Return the request fields of a draft."""
     return found.model_dump(mode="json", include=set(_REQUEST), exclude_none=True)
 
 
 def _draft(services: "Services", asked: "RefineQuestion") -> "Refinement":
     from redraft.operations.jobs import refine
 
-    # The rate limits of models are kept in the broker
+    # Valkey stores the rate limits of models, so a model with limits needs the broker
     beside = sessions.worker_beside(services) if refine.must_acquire(services, asked) else nullcontext()
     with beside, output.status("Drafting the job …"):
         return refine.refine(services, asked)
 
 
 def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> None:
-    """Print the request before it is run, with its rubric if the draft brought one."""
+    """Print the request before it is submitted, with the rubric of the draft."""
     from redraft.domain.evaluation.rubrics import statement_of
 
-    for title, name in (("Task", "instruct"), ("Form", "resp_format"), ("Criteria", "eval_crit")):
+    for title, name in (("Task", "instruct"), ("Format", "resp_format"), ("Criteria", "eval_crit")):
         if request.get(name):
             output.say(f"{title}: {request[name]}")
     if rubric:

@@ -1,4 +1,4 @@
-"""Builds a request from arguments, options, stdin and files."""
+"""Builds request bodies from arguments, options, stdin and files."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,10 @@ DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted fo
 
 
 def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a request from a file; options, by dotted field name, override its fields; None = not given.
+    """Build a request from a file, whose fields are overridden by options with dotted field names.
 
-    `instruct` is the task; with None it is in the file, else on stdin; with `-` it is on stdin.
+    An option with the value None is not given. The task is `instruct`. If `instruct` is None, the task is in the file,
+    or else on stdin. If `instruct` is `-`, the task is on stdin.
     """
     body = read_object(file, "--file") if file else {}
     for path, value in options.items():
@@ -28,18 +29,18 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
 
 
 def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
-    """Raise typer.BadParameter if several arguments or options would read stdin."""
+    """Raise typer.BadParameter if more than one argument or option reads stdin."""
     readers = [name for name, value in given.items() if value == "-" or (isinstance(value, list) and "-" in value)]
-    # If the argument is missing, the task is read from stdin, unless a request's file may contain it
+    # If the argument is missing, the task is read from stdin, unless a request file can contain it
     if readers and given["INSTRUCT"] is None and not given["--file"]:
         readers.insert(0, "INSTRUCT")
     if len(readers) > 1:
-        words = f"stdin can be read once, and is the value of {' and '.join(readers)}"
-        raise typer.BadParameter(f"{words}. Give the task as an argument, or a file.", param_hint=readers[-1])
+        words = f"stdin can be read only once, but it is the value of {' and '.join(readers)}"
+        raise typer.BadParameter(f"{words}. Give the task as an argument, or use a file.", param_hint=readers[-1])
 
 
 def put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a field by its path, with the objects on its way. Metadata is added to earlier metadata."""
+    """Set a field by its path, and create missing parent objects. Metadata is merged with earlier metadata."""
     *parents, last = path
     for name in parents:
         body[name] = _as_object(body.get(name))
@@ -54,20 +55,20 @@ def _as_object(value: Any) -> dict[str, Any]:
 def _piped_task(file: str | None) -> str:
     if file == "-" or sys.stdin.isatty():
         raise typer.BadParameter(
-            "Say what you want: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
+            "The task is missing. Example: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
         )
     return read_text(STDIN, "INSTRUCT").rstrip("\n")
 
 
 def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:
-    """Append checks, as KIND=VALUE, to the criteria. Raises typer.BadParameter if a check is not valid."""
+    """Append checks (KIND=VALUE) to the rubric. Raises typer.BadParameter if a check is not valid."""
     if not checks:
         return
     rubric: Any = body.get("rubric") or []
     if not isinstance(rubric, list):
         return
     lines = [*cast("list[Any]", rubric)]
-    # No model reads `eval_crit` where a rubric has checks only, so it becomes a criterion
+    # If a rubric has only checks, no model reads `eval_crit`. So `eval_crit` becomes a criterion of the rubric
     if not lines and body.get("eval_crit"):
         lines.append({"id": "criteria", "text": body.pop("eval_crit")})
     for text in checks:
@@ -95,9 +96,9 @@ def _check(text: str, before: Sequence[Any]) -> dict[str, Any]:
 
 
 def ensure_criteria(body: dict[str, Any]) -> bool:
-    """Add the default criterion to a request without criteria; returns whether it was added."""
+    """Add the default criterion to a request without criteria. Return whether it was added."""
     has_own = body.get("eval_crit") is not None or body.get("rubric") is not None
-    # Other profiles have criteria of their own
+    # Profiles other than `criteria` have their own criteria
     if has_own or body.get("profile", "criteria") != "criteria":
         return False
     body["eval_crit"] = DEFAULT_CRITERION

@@ -1,4 +1,4 @@
-"""`redraft jobs rescore`: evaluates the answers of a job again."""
+"""The command `redraft jobs rescore`, which evaluates the answers of a job again."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,29 +22,34 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
     iteration: Annotated[
-        list[int] | None, typer.Option(help="Iteration whose answers are evaluated; repeatable (default: all).")
+        list[int] | None,
+        typer.Option(help="Number of an iteration whose answers are evaluated; repeatable (default: all)."),
     ] = None,
-    evaluator_model: options.EvaluatorModel = None,
+    evaluator_model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Model that evaluates the answers, as provider:name.")
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Evaluation profile. Only `criteria` has a rubric: another profile drops the earlier rubric.",
+            help="Evaluation profile. A profile other than `criteria` drops the rubric of the job.",
         ),
     ] = None,
     eval_crit: options.Criteria = None,
     rubric: options.Rubric = None,
     no_rubric: Annotated[
-        bool, typer.Option("--no-rubric", help="Drop the earlier rubric and evaluate by --crit alone.")
+        bool, typer.Option("--no-rubric", help="Drop the rubric of the job, and evaluate by --crit alone.")
     ] = False,
     panel: options.Panel = None,
-    samples: options.Samples = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdicts, and show the new job.")] = False,
+    samples: Annotated[
+        int | None, typer.Option(help="Number of calls per evaluator, 1 to 10. The score is the mean of the calls.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended, and show it.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Evaluate the answers of an ended job again, in a new job. Without an option, the earlier value holds.
+    """Create a job that evaluates the answers of an ended job again.
 
-    Prints the id of the new job; with --wait, everything about it.
+    The command prints the id of the new job. Options that are not given keep the values of the job.
     """
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob
@@ -53,7 +58,8 @@ def rescore(  # noqa: PLR0913 - one parameter per option
 
     if panel and evaluator_model:
         raise typer.BadParameter(
-            "A panel replaces the single evaluator: give only one of the two options.", param_hint="--panel"
+            "A panel replaces the single evaluator. Give only one of --panel and --evaluator-model.",
+            param_hint="--panel",
         )
     if rubric and no_rubric:
         raise typer.BadParameter("Give only one of --rubric and --no-rubric.", param_hint="--no-rubric")
@@ -70,7 +76,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         given = {name: value for name, value in {**body, **evaluation}.items() if value is not None}
         change = sessions.check(RescoreJob, given)
         request = rescore.request_for(services, before.id, change, drops_rubric=no_rubric)
-        submit.normalise(services, request)  # Report a wrong request before starting a broker and a worker
+        submit.normalise(services, request)  # An error must come before a broker and a worker start
 
         def begin() -> tuple[str, int]:
             new = submit.submit(services, request).job
@@ -85,17 +91,17 @@ def rescore(  # noqa: PLR0913 - one parameter per option
 
 
 def _dropped(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
-    """Say whether the earlier rubric still applies, where the options do not."""
+    """Yield notes on the rubric of the job, which applies or is dropped without an option that names it."""
     if change.rubric is not None:
         return
     if change.eval_crit and request.rubric:
-        yield "The earlier rubric still applies, criterion by criterion; --no-rubric drops it, --rubric replaces it."
+        yield "The rubric of the job still applies. --no-rubric drops it, and --rubric replaces it."
     if change.profile and before.request.get("rubric") and not request.rubric:
-        yield f"The earlier rubric is dropped: profile {change.profile} has its own criteria."
+        yield f"The rubric of the job is dropped, because profile {change.profile} has its own criteria."
 
 
 def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
-    """The earlier evaluation options with the new ones; an audit belongs to the loop."""
+    """Return the evaluation options of the job with the given ones, without the audit, which follows a loop only."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return {}

@@ -1,4 +1,4 @@
-"""Follows a job's events until it ends."""
+"""Yields the events of a job until the job ends."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,16 +18,16 @@ from redraft.queue import delta_channel, job_channel
 from redraft.setting_values import redis_url
 from redraft.settings import Settings
 
-# Wake-up messages may be lost: without one, the database is read this often
+# Wake-up messages can be lost, so the database is also read at this interval
 _POLL_EVERY_S = 1.5
-# A worker ends a job soon after its deadline; after this long none will
+# A worker ends a job soon after its deadline. If the job has not ended after this time, no worker is alive
 _DEADLINE_SLACK_S = 15.0
 
 
 class Wakeups(AbstractContextManager["Wakeups"]):
-    """A subscription to the wake-up messages of one job; a message between two waits is not lost.
+    """A subscription to the wake-up messages of one job. Messages that arrive between two waits are not lost.
 
-    While it waits, it hands each piece of the answer that is being generated to `on_delta`.
+    While a call waits, each received text delta is passed to `on_delta`.
     """
 
     def __init__(self, settings: Settings, job_id: str, on_delta: Callable[[Delta], None] | None = None) -> None:
@@ -46,7 +46,7 @@ class Wakeups(AbstractContextManager["Wakeups"]):
         self._client.close()
 
     def wait(self, seconds: float) -> None:
-        """Return at the next wake-up, or after `seconds`. An unreachable broker raises nothing."""
+        """Wait for the next wake-up message, at most `seconds`. Without a broker, wait for the whole time."""
         give_up_at = time.monotonic() + seconds
         try:
             if not self._is_subscribed:
@@ -59,7 +59,7 @@ class Wakeups(AbstractContextManager["Wakeups"]):
             time.sleep(max(0.0, give_up_at - time.monotonic()))
 
     def _is_delta(self, message: Any) -> bool:
-        """Whether a message is not a wake-up; a delta goes to `on_delta`."""
+        """Whether a message is a text delta, which is passed to `on_delta`. A wake-up message has no data."""
         if not (message and message["data"]):
             return False
         if self._on_delta and (delta := Delta.decode(message["data"])):
@@ -75,9 +75,9 @@ def follow(
     deadline_s: float | None = None,
     on_delta: Callable[[Delta], None] | None = None,
 ) -> Iterator[Event]:
-    """Yield the events newer than `after` as they come; end with the job.
+    """Yield the events after number `after`, each as soon as it is stored, until the job ends.
 
-    Raises RedraftError if no worker has ended the job though its deadline has passed (code `deadline_exceeded`).
+    Raises RedraftError (`deadline_exceeded`) if the deadline has passed and no worker has ended the job.
     """
     give_up_at = None if deadline_s is None else time.monotonic() + deadline_s + _DEADLINE_SLACK_S
     with Wakeups(services.settings, job_id, on_delta) as wakeups:
@@ -95,7 +95,7 @@ def follow(
 
 
 def show_event(services: Services, job_id: str, event: Event, view: View) -> None:
-    """Show an event; after an evaluation, with the citations of the answer, which the event does not hold."""
+    """Show an event. For an evaluation, also load the grounding of the answer, which the event does not contain."""
     evaluated: Iteration | None = None
     if event.type == "iteration.evaluated":
         found = queries.list_iterations(services, job_id, event.data["iteration"])

@@ -1,4 +1,4 @@
-"""Citations and claims of an answer as lines: while a job runs, on its page, and below the answer."""
+"""Formats citations, claims and the grounding score of an answer as lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ _LABELS = {"supported": "supported", "contradicted": "contradicted", "not_found"
 
 
 def score_text(found: "GroundingResult | None") -> str:
-    """The grounding score after a comma; empty without one."""
+    """Return the grounding score after a comma, or an empty text if there is no score."""
     return f", grounding {found.grounding_score:.2f}" if found and found.grounding_score is not None else ""
 
 
@@ -33,7 +33,7 @@ def is_refused(iteration: "Iteration") -> bool:
 
 
 def page_lines(iteration: "Iteration") -> Iterator[Line]:
-    """The grounding of one answer: cited sources, wrong citation markers, unsupported sentences."""
+    """Yield the cited sources, the wrong citation markers and the unsupported sentences of one answer."""
     found = iteration.grounding
     if found is not None:
         cited = ", ".join(str(index + 1) for index in found.sources_used) or "none"
@@ -51,7 +51,7 @@ def _unsupported(each: Any) -> str:
 
 
 def claim_lines(checked: "ClaimCheckResult | None") -> Iterator[Line]:
-    """The claims that an evaluator checked, each with its quote or its problem."""
+    """Yield the claims that an evaluator checked, each with its quote or its problem."""
     for claim in checked.claims if checked else ():
         yield _signed(MET if claim.supported else NOT_MET, _claim(claim)), ""
 
@@ -75,7 +75,7 @@ def _first(lines: Sequence[Line]) -> Iterator[Line]:
 
 
 def result_text(job: "Job") -> str:
-    """The grounding of the final answer in a few words; empty for a job without sources."""
+    """Return the grounding of the final answer in words, or an empty text for a job without sources."""
     result = job.result or {}
     provided = result.get("sources_provided")
     if not provided:
@@ -89,7 +89,7 @@ def result_text(job: "Job") -> str:
 
 
 def print_sources(job: "Job") -> None:
-    """Print on stderr which sources the answer cites, its grounding score, and its unsupported claims."""
+    """Print the cited sources, the grounding score and the unsupported claims of the final answer on stderr."""
     grounding = result_text(job)
     if not grounding or job.result is None:
         return
@@ -102,7 +102,7 @@ def print_sources(job: "Job") -> None:
 
 
 def cited_lines(job: "Job") -> Iterator[Line]:
-    """The sources that the final answer cites, each with the sentences that cite it."""
+    """Yield the sources that the final answer cites, each with the sentences that cite it."""
     quoted = _quoted(job)
     for index in (job.result or {}).get("sources_used", ()):
         yield f"[Source {index + 1}] {_title(job, index)}", ""
@@ -113,7 +113,7 @@ def cited_lines(job: "Job") -> Iterator[Line]:
 
 
 def _title(job: "Job", index: int) -> str:
-    """The title of a source; empty if a continuation has removed the source."""
+    """Return the title of a source, or an empty text if a continuation removed the source."""
     sources: Sequence[dict[str, Any]] = job.request["sources"]
     return output.one_line(title_of(sources[index]), 200) if index < len(sources) else ""
 

@@ -1,4 +1,4 @@
-"""Jobs, their iterations, calls and webhook deliveries, as tables and pages on stdout."""
+"""Prints jobs, iterations, calls and webhook deliveries on stdout, as tables and pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def show_jobs(jobs: Sequence[Job]) -> None:
 
 
 def status(job: Job) -> Text:
-    """The status with its sign; for an answer that was not accepted, also the stop reason."""
+    """Return the status with its sign. If the answer was not accepted, add the stop reason."""
     is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
     why = f" ({_stopped_by(job)})" if is_missed else ""
     return output.sign_of("not accepted" if is_missed else job.status, f"{job.status}{why}")
@@ -58,10 +58,10 @@ def _generator(job: Job) -> str:
 
 
 def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continued: Sequence[Event] = ()) -> None:
-    """Print everything about a job; `took`: its duration in words, `continued`: the events of its continuations."""
+    """Print everything about a job. `took` is its duration in words; `continued` has one event per continuation."""
     guidance = [("guidance", event.data.get("guidance") or "") for event in continued]
     output.show_facts([*_facts(job, took), *guidance], 11)
-    for title, field in (("Task", "instruct"), ("Form", "resp_format"), ("Criteria", "eval_crit")):
+    for title, field in (("Task", "instruct"), ("Format", "resp_format"), ("Criteria", "eval_crit")):
         if job.request[field]:
             output.show_section(title, [(job.request[field], "")])
     further = [verdict for iteration in iterations for verdict in iteration.further_evaluations]
@@ -134,7 +134,7 @@ def _show_iteration(iteration: Iteration, short: Mapping[str, str]) -> None:
         _show_verdict(iteration.evaluation)
     for verdict in iteration.further_evaluations:
         _show_verdict(verdict, f"{verdict.role} by {verdict.evaluator_model or 'checks'}: ")
-        # `jobs rate --evaluation` takes this id
+        # The user can pass this id to `jobs rate --evaluation`
         by = f" of job {short[verdict.job_id]}" if verdict.role == "rescore" else ""
         output.show(f"  evaluation {short[verdict.id]}{by}", "dim")
 
@@ -144,7 +144,7 @@ def _show_verdict(verdict: Evaluation, by: str = "") -> None:
         words, style = unscored(verdict.model_dump())
         output.show(f"→ {by}{words}", style)
         return
-    reused = " (as an equal answer before)" if verdict.reused_from else ""
+    reused = " (reused from an equal answer)" if verdict.reused_from else ""
     output.show(f"→ {by}score {format_score(verdict.score)}{reused}", "green" if verdict.passed else "yellow")
     for text, style in (*grounding_output.claim_lines(verdict.grounding), *whole_lines(verdict.model_dump())):
         output.show(text, style)
@@ -193,15 +193,22 @@ def _show(deliveries: Sequence[WebhookDelivery]) -> None:
 
 
 def show_deliveries(services: Services, owner_id: str, redeliver: str | None, *, as_json: bool) -> None:
-    """List deliveries, or send one again and show it alone. Raises NotFound if there is no such delivery."""
+    """Print the deliveries of a job or run, or send one again and print it.
+
+    Raises NotFound if no delivery has the id `redeliver`.
+    """
     found = webhooks.list_deliveries(services, owner_id)
     if redeliver:
         delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
         found = [webhooks.redeliver(services, owner_id, delivery_id)]
-        output.say("A worker sends it now." if sessions.is_worker_alive(services) else "The next worker sends it.")
+        output.say(
+            "A worker sends the delivery now."
+            if sessions.is_worker_alive(services)
+            else "No worker is alive. The next worker sends the delivery."
+        )
     if as_json:
         output.write_json({"data": found})
     elif found:
         _show(found)
     else:
-        output.say("No deliveries: there is no webhook, or none of its events has happened yet.")
+        output.say("There are no deliveries: no webhook is set, or no event of the webhook has occurred.")

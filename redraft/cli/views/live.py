@@ -1,4 +1,4 @@
-"""Shows a job's events as they come: on a terminal in colour under a spinner, elsewhere as plain lines."""
+"""Shows the events of a job as they arrive: as plain lines, or on a terminal with colours and a live region."""
 
 import time
 from collections.abc import Callable
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 
-# Lines of the screen that do not show the text
+# The number of lines on the screen that are reserved for other content than the text
 _OTHER_LINES = 3
-# More than fills a screen
+# More characters than a screen shows, so that memory stays bounded
 _TAIL_CHARS = 8000
-# Events that replace or void the text shown so far.
+# Events after which the text shown so far is obsolete
 _CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One candidate's text: its attempt, its length so far, and its end."""
+    """The text of one candidate so far: the attempt, the number of characters, and the last characters."""
 
     attempt: int
     length: int = 0
@@ -46,14 +46,14 @@ class _Draft:
 
 
 class Writing:
-    """The texts of the candidates of the current iteration, as far as they have been received."""
+    """The texts of the current iteration's candidates, so far as they have been received."""
 
     def __init__(self) -> None:
         self._iteration = 0
         self._drafts: dict[int, _Draft] = {}
 
     def add(self, delta: "Delta") -> None:
-        """Append a piece of a text. A higher attempt, or a text that starts again, replaces the earlier text."""
+        """Append a delta to its text. A delta of a later attempt, or with offset 0, replaces the text."""
         if delta.iteration < self._iteration:
             return
         if delta.iteration > self._iteration:
@@ -67,18 +67,18 @@ class Writing:
         self._drafts = {**self._drafts, delta.candidate: draft.plus(delta)}
 
     def update(self, event: "Event") -> None:
-        """Remove the texts that an event replaces."""
+        """Remove the texts that are obsolete after an event."""
         if event.type in _CLEARING:
             self._drafts = {}
         if event.type == "step.retrying":
-            # The event may come late: keep the text of a later attempt
+            # The event can arrive after deltas of the next attempt, whose text must be kept
             failed = event.data["attempt"]
             self._drafts = {number: draft for number, draft in self._drafts.items() if draft.attempt > failed}
         if event.type == "iteration.generated":
             self._iteration = event.data["iteration"] + 1
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # Another thread draws: `add` replaces the dictionary and never changes it.
+        # Another thread draws, so `add` replaces the dictionary and never modifies it
         drafts = sorted(self._drafts.items())
         room = max(1, (console.height - _OTHER_LINES) // max(1, len(drafts)))
         for candidate, draft in drafts:
@@ -86,7 +86,7 @@ class Writing:
             yield from output.styled(label + draft.tail, "dim").wrap(console, options.max_width)[-room:]
 
 
-# Events that are shown by their message alone: indent and style.
+# Indent and style of events of which only the message is shown
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
 _UNGROUNDED = "  not accepted: its sources do not support it"
 # The current activity after each event
@@ -105,7 +105,7 @@ class View(AbstractContextManager["View"]):
     """Prints events as lines."""
 
     on_delta: "Callable[[Delta], None] | None" = None
-    """Shows a piece of the answer that is being generated; None where only whole lines are shown."""
+    """Receives the text deltas of the answer. None if the view shows only events."""
 
     def __init__(self, console: Console, threshold: float) -> None:
         self._console = console
@@ -115,16 +115,16 @@ class View(AbstractContextManager["View"]):
         self.close()
 
     def show(self, event: "Event", iteration: "Iteration | None" = None) -> None:
-        """Show an event; `iteration`: the evaluated answer with its citations."""
+        """Show an event. For an evaluation, `iteration` is the evaluated answer."""
         for text, style in lines_of(event, self._threshold, iteration):
             self._console.print(output.styled(text, style), soft_wrap=not self._console.is_terminal)
 
     def close(self) -> None:
-        """Restore the terminal; may be repeated."""
+        """Restore the terminal. Further calls have no effect."""
 
 
 class TerminalView(View):
-    """Adds a live region below the lines: the text being generated, the activity and its duration."""
+    """Adds a live region below the lines, with the text being generated, the current activity and its duration."""
 
     def __init__(self, console: Console, threshold: float, audit: str | None) -> None:
         super().__init__(console, threshold)
@@ -150,13 +150,13 @@ class TerminalView(View):
 
 
 def make_view(threshold: float, audit: str | None = None, console: Console | None = None) -> View:
-    """The view that fits a console, stderr by default; `audit`: the independent evaluator, if the job has one."""
+    """Return a view for a console, by default stderr. `audit` is the independent evaluator of the job, if any."""
     console = console or output.stderr()
     return TerminalView(console, threshold, audit) if console.is_interactive else View(console, threshold)
 
 
 class _Activity:
-    """The last line: a spinner, the activity, its seconds, and the total seconds."""
+    """The last line of the live region: a spinner, the activity, its duration, and the total duration."""
 
     def __init__(self) -> None:
         self._started_at = self._since = time.monotonic()
@@ -169,12 +169,15 @@ class _Activity:
     def __rich__(self) -> RenderableType:
         now = time.monotonic()
         words = f"{self._words} … {output.span(now - self._since)}"
-        self._spinner.update(text=Text(f"{words} (in all {output.span(now - self._started_at)})", style="dim"))
+        self._spinner.update(text=Text(f"{words} (total {output.span(now - self._started_at)})", style="dim"))
         return self._spinner
 
 
 def activity_after(event: "Event", audit: str | None = None) -> str | None:
-    """The activity until the next event. After a verdict it is the audit, unless a further iteration starts."""
+    """Return the activity that follows an event, or None if it does not change.
+
+    After an evaluation it is the audit, until a further iteration starts.
+    """
     words = _ACTIVITIES.get(event.type)
     if event.type == "iteration.evaluated" and not audit:
         return None
@@ -182,7 +185,7 @@ def activity_after(event: "Event", audit: str | None = None) -> str | None:
 
 
 def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = None) -> list[Line]:
-    """An event in words; `iteration`: the answer that was evaluated."""
+    """Format an event as lines. For an evaluation, `iteration` is the evaluated answer."""
     data = event.data
     message = in_options(output.one_line(data.get("message", event.type)))
     match event.type:
@@ -210,7 +213,7 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
     if data["score"] is None:
         words, style = unscored(data)
         return [(f"  {_candidate(data)}{words}", style)]
-    seconds = "as before" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
+    seconds = "reused" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
     verdict = f"  {_candidate(data)}score {format_score(data['score'])} (threshold {format_score(threshold)}) {seconds}"
     style = "bold green" if data.get("passed") else "bold yellow"
     if iteration is None:
@@ -220,7 +223,7 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
 
 
 def unscored(verdict: dict[str, Any]) -> Line:
-    """Why an evaluation has no score: it was skipped, the answer was cut off, or the evaluator failed."""
+    """Return the reason why an evaluation has no score: skipped, a truncated answer, or a failed evaluator."""
     error: dict[str, str] | None = verdict.get("error")
     if error is None:
         return f"not evaluated: {output.one_line(verdict.get('evaluation_reasoning') or '')}", "dim"

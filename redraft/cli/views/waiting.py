@@ -1,4 +1,4 @@
-"""Waits for a job until it ends or Ctrl-C comes, prints its result, and maps it to an exit code."""
+"""Waits until a job ends or the user presses Ctrl-C, prints the result, and returns an exit code."""
 
 import signal
 import time
@@ -23,13 +23,13 @@ from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
 from redraft.operations.services import Services
 
-# Warnings that arise after the submission; earlier ones were printed then.
+# Warnings that workers add. Warnings of the submission were printed when the job was submitted
 _LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced"})
 _CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
 
 def job_data(job: Job) -> dict[str, Any]:
-    """The job resource as the API shows it."""
+    """Return the job resource in the form of the API."""
     data = job.model_dump(mode="json")
     if data["iterations"] is None:
         del data["iterations"]
@@ -37,7 +37,7 @@ def job_data(job: Job) -> dict[str, Any]:
 
 
 def print_result(job: Job, iterations: Sequence[Iteration], seconds: float, *, as_json: bool, as_page: bool) -> None:
-    """Print the scores of the audit, a summary, and the answer alone, the job as JSON, or everything about it."""
+    """Print the audit, a summary, and the result: the answer, the job as JSON, or the whole page of the job."""
     _print_audit(iterations)
     for warning in job.warnings:
         if warning.code in _LATE_WARNINGS:
@@ -53,7 +53,7 @@ def print_result(job: Job, iterations: Sequence[Iteration], seconds: float, *, a
         _print_answer(job.result["final_answer"])
         print_sources(job)
     elif job.status == "canceled":
-        output.say("There is no answer: the job was canceled before the first one was complete.", "yellow")
+        output.say("There is no answer, because the job was canceled before the first answer was complete.", "yellow")
 
 
 def _print_audit(iterations: Sequence[Iteration]) -> None:
@@ -91,7 +91,7 @@ def _print_answer(answer: str) -> None:
 
 
 def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
-    """The exit code of a job: any answer is a success unless `must_be_accepted`."""
+    """Return the exit code of a job. With `must_be_accepted`, an answer that is not accepted is no success."""
     if job.status == "failed":
         return exits.exit_of_code((job.error or {}).get("code", "error"))
     if job.status == "canceled":
@@ -108,12 +108,12 @@ class Wait:
 
     Attributes:
         threshold: the score threshold, for messages.
-        deadline_s: the job's deadline, after which no worker can be expected to end it; None = wait without limit.
-        cancels: whether Ctrl-C or SIGTERM cancels the job, or only stops watching.
+        deadline_s: the time limit of the job in seconds. None means that the command waits without a limit.
+        cancels: whether Ctrl-C or SIGTERM cancels the job. If false, they only end the command.
         as_json: print the job as JSON instead of its answer.
-        must_be_accepted: whether a missed threshold has its own exit code.
-        as_page: print everything about the job instead of its answer.
-        audit: the independent evaluator, which is called last.
+        must_be_accepted: exit with NOT_ACCEPTED if the answer is not accepted.
+        as_page: print the whole page of the job instead of its answer.
+        audit: the independent evaluator, which is called after the loop.
     """
 
     threshold: float
@@ -126,9 +126,9 @@ class Wait:
 
 
 def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
-    """Start a job, show it until it ends, and print its result.
+    """Start a job, show its events until it ends, and print its result.
 
-    `begin` starts the job; it returns the job's id and the number of the last event that is not to be shown.
+    `begin` starts the job. It returns the id of the job, and the number of the last event that is not shown.
     """
     started_at = time.monotonic()
     with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
@@ -145,18 +145,18 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
             job = _print_result(services, job_id, wait, time.monotonic() - started_at)
             return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
         if not wait.cancels:
-            output.say(f"No longer watching; the job is not canceled. Again: redraft jobs watch {job_id}", "yellow")
+            output.say(f"The job continues. To watch it again: redraft jobs watch {job_id}", "yellow")
             return Exit.INTERRUPTED
         lifecycle.cancel(services, job_id)
         output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
-    # The embedded worker has ended by now, so the usage includes its last calls
+    # The embedded worker has already ended, so the usage includes its last calls
     _print_result(services, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
 
 
 @contextmanager
 def _interrupted_by_sigterm() -> Generator[None]:
-    """Treat SIGTERM like Ctrl-C: `timeout` sends it to a command that waits."""
+    """Handle SIGTERM like Ctrl-C, because the program `timeout` sends it to a waiting command."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -176,7 +176,7 @@ def _print_result(services: Services, job_id: str, wait: Wait, seconds: float) -
 
 
 def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
-    """Show a job that has ended as if it had just happened."""
+    """Show all events and the result of a job that has ended."""
     with make_view(wait.threshold) as view:
         for event in follow(services, job_id, 0, lambda: None):
             show_event(services, job_id, event, view)

@@ -159,7 +159,7 @@ def test_a_model_that_does_not_answer_says_why(shell: Shell, model_server: Model
     assert (refused.code, refused.data["error"]["code"]) == (4, "provider_auth")
     assert "redraft doctor" in refused.err
     away = shell.run("models", "check", REDRAFT_OPENAI_BASE_URL="http://127.0.0.1:1/v1")
-    assert "Its address: http://127.0.0.1:1/v1\n" in away.err
+    assert "Base URL: http://127.0.0.1:1/v1\n" in away.err
     assert away.err.count("OPENAI_BASE_URL") == 1
     assert "jobs continue" not in away.err
     assert away.code == 75
@@ -239,7 +239,7 @@ def test_doctor_finds_what_is_broken(
 
 def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:
     done = shell.run("doctor", REDRAFT_MODLE="openai:writer", REDRAFT_QQQQ="1")
-    assert "REDRAFT_MODLE is no setting" in done.out
+    assert "REDRAFT_MODLE is not a setting" in done.out
     assert "Did you mean REDRAFT_MODEL?" in done.out
-    assert "REDRAFT_QQQQ is no setting" in done.out
-    assert "REDRAFT_MODEL is no setting" not in done.out
+    assert "REDRAFT_QQQQ is not a setting" in done.out
+    assert "REDRAFT_MODEL is not a setting" not in done.out

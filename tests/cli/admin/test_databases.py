@@ -120,10 +120,10 @@ def test_a_schema_of_a_later_version_is_worked_with_and_told(shell: Shell, home:
     upgrade_to_next_release(home.database)
     found = shell.run("db", "current")
     assert (found.code, found.out.strip()) == (0, REVISION)
-    assert "newer than this program's" in found.err
+    assert "which is newer than version" in found.err
     upgraded = shell.run("db", "upgrade", "--json")
     assert upgraded.data == {"before": REVISION, "current": REVISION}
-    assert "newer than this program's" in upgraded.err
+    assert "which is newer than version" in upgraded.err
     assert shell.run("jobs", "show", job_id).code == 0
     outside = {"REDRAFT_DATABASE_URL": str(home.database.url)}
     assert shell.run("jobs", "show", job_id, **outside).code == 0

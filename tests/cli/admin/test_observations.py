@@ -42,8 +42,8 @@ def test_a_jobs_way_from_its_sources_to_the_report(
     ]
     words = shell.run("observations", "ranks").out
     assert "Rank 1 was cited in 1 of 1 accepted answer (100 %, 95 % interval 21 to 100 %)." in words
-    assert "Mean relevance score: 0.03 of cited sources, 0.02 of the others." in words
-    assert "1 observation is too little to conclude from. Wait for 30." in words
+    assert "Mean relevance score: 0.03 of cited sources, 0.02 of other sources." in words
+    assert "1 observation is too few for a conclusion. At least 30 are needed." in words
 
 
 def test_an_export_is_lines_on_stdout_or_in_a_file(shell: Shell, observed: list[str], tmp_path: Path):
@@ -71,7 +71,7 @@ def test_the_report_is_a_table_and_a_sentence(shell: Shell, observed: list[str])
     assert lines[0].split() == ["rank", "offered", "cited", "share", "95", "%", "interval"]
     assert [line.split()[:3] for line in lines[1:3]] == [["1", "10", "8"], ["2", "10", "1"]]
     assert lines[3] == "Rank 1 was cited in 8 of 10 accepted answers (80 %, 95 % interval 49 to 94 %)."
-    assert lines[5] == "10 observations are too little to conclude from. Wait for 30."
+    assert lines[5] == "10 observations are too few for a conclusion. At least 30 are needed."
     data = shell.run("observations", "ranks", "--json").data
     assert (data["observations"], data["observations_needed"], len(data["ranks"])) == (len(observed), 30, 2)
     assert data["ranks"][0]["share"]["value"] == 0.8
@@ -84,13 +84,13 @@ def test_enough_observations_are_not_called_too_little(home: Services, shell: Sh
     job_id = add_job()
     add_observation(home.database, job_id, 30, cited=(None,))
     done = shell.run("observations", "ranks")
-    assert (done.out, done.err) == ("", "Left out: 1 observation of answers whose citations are not analysed.\n")
+    assert (done.out, done.err) == ("", "Not counted: 1 observation of structured answers, which have no citations.\n")
     for n in range(30):
         add_observation(home.database, job_id, n, cited=(True,))
     done = shell.run("observations", "ranks")
-    assert "too little" not in done.out
-    assert "- of the others" in done.out
-    assert "Left out: 1 observation of answers whose citations are not analysed." in done.err
+    assert "too few" not in done.out
+    assert "- of other sources" in done.out
+    assert "Not counted: 1 observation of structured answers, which have no citations." in done.err
 
 
 def test_the_empty_state_says_how_to_get_one(shell: Shell):
@@ -99,7 +99,9 @@ def test_the_empty_state_says_how_to_get_one(shell: Shell):
         assert (done.code, done.out) == (0, "")
         assert "No observations yet" in done.err
         assert '"relevance_score": 0.83' in done.err
-        assert "No observation of that time" in shell.run("observations", command, "--before", "2000-01-01").err
+        assert (
+            "There is no observation in this period" in shell.run("observations", command, "--before", "2000-01-01").err
+        )
     assert shell.run("observations", "ranks", "--json").data["ranks"] == []
 
 

@@ -110,10 +110,10 @@ def test_a_job_without_a_score_has_nothing_to_rate(shell: Shell, add_job: Callab
     add_job()
     done = shell.run("jobs", "rate", "latest", "--agree")
     assert done.code == 2
-    assert "so there is nothing to rate" in done.err
+    assert "so there is no evaluation to rate" in done.err
     done = shell.run("jobs", "ratings")
     assert (done.code, done.out) == (0, "")
-    assert "Nobody has rated this job yet" in done.err
+    assert "This job has no ratings" in done.err
     assert shell.run("jobs", "ratings", "0199zzz").code == 5
 
 
@@ -133,7 +133,7 @@ def test_calibration_shows_the_figures_and_a_threshold(home: Services, shell: Sh
     rate_often(home, job_id, 40)
     line = shell.run("calibration", "--precision", "0.9").out.splitlines()[1]
     assert all(part in line for part in ("openai:judge", "criteria@1", "40", "1.00 (0.91 to 1.00)", "+0.05"))
-    assert "from 0.5 on people pass 100% (84% to 100%) of 20" in line
+    assert "at 0.5 or above, people pass 100% (84% to 100%) of 20" in line
     [group] = shell.run("calibration", "--evaluator-model", "openai:judge", "--json").data["data"]
     assert (group["status"], group["threshold"]["value"], group["wanted_precision"]) == ("calibrated", 0.5, 0.9)
     assert shell.run("calibration", "--evaluator-model", "gpt-9", "--json").data["data"] == []

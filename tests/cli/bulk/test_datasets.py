@@ -17,7 +17,7 @@ def test_a_messy_file_is_told_line_by_line(shell: Shell, model_server: ModelServ
         "5: 3 good, 2 bad",
         "3 generate_answer",
         "instruct = 'question'",
-        "if it is instruct: --map instruct=instrct",
+        "if it contains instruct: --map instruct=instrct",
         "1 row with the id of an earlier row",
         "reference in 2 rows",
         "at most 27, without retries after failures",
@@ -63,7 +63,7 @@ def test_templates_without_vars_are_told(shell: Shell) -> None:
 
 def test_a_column_that_never_comes_is_told(shell: Shell) -> None:
     done = shell.run("datasets", "check", rows_file(1), "--crit", "x", "--map", "reference=gold")
-    assert "never seen" in done.out
+    assert "missing columns" in done.out
     assert "'gold'" in done.out
     assert (
         "no row has the column 'gold'" in shell.run("datasets", "import", "rows.jsonl", "--map", "reference=gold").err

@@ -82,7 +82,7 @@ def test_columns_are_mapped_and_unclear_ones_are_told(office: Shell, provider: M
     file = write("rows.csv", "Nr;Frage;instrct\n1;[[case:a]] Was?;x\n")
     done = office.run("eval", file, *CRIT, "--map", "instruct=Frage", "--map", "custom_id=Nr", "--json")
     assert done.code == 0, done.err
-    assert "column 'instrct' fills no field; if it is instruct: --map instruct=instrct" in done.err
+    assert "column 'instrct' fills no field. If it contains instruct, use --map instruct=instrct" in done.err
     assert "[[case:a]] Was?" in json.dumps(provider.requests("generate")[-1].body)
 
 
@@ -114,7 +114,7 @@ def test_a_failed_item_ends_with_6_and_is_done_again_when_asked_for(office: Shel
     provider.script(generate=[Reply(status=401), "a"], case="r0")
     first = office.run("eval", rows_file(2), *CRIT, "--max-in-flight", "1", "--json")
     assert (first.code, first.data["run"]["counts"]["failed"]) == (6, 1)
-    assert "--retry-errors repeats failed items" in office.run("eval", "--resume", "latest").err
+    assert "--retry-errors executes failed items again" in office.run("eval", "--resume", "latest").err
     asked = len(provider.requests())
     again = office.run("eval", "--resume", first.data["run"]["id"], "--retry-errors", "--json", "--output", "o.jsonl")
     assert (again.code, again.data["run"]["counts"]["succeeded"]) == (0, 2)
@@ -139,7 +139,7 @@ def test_a_run_that_is_shown_to_be_worse_than_the_one_before_is_3(office: Shell,
     provider.script(generate=["a"], evaluate=[0.9])
     first = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
     assert first.code == 3
-    assert "No earlier run on the same rows has succeeded" in first.err
+    assert "No earlier run of the same rows has succeeded" in first.err
     same = office.run("eval", file, *CRIT, "--name", "nightly", *gate)
     assert same.code == 0, same.out
     assert "No difference" in same.out
@@ -216,9 +216,9 @@ def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelSer
         (("rows.jsonl", "--map", "nothing=x"), "nothing"),
         (("rows.jsonl", "--map", "instruct"), "is not FIELD=COLUMN"),
         (("rows.jsonl", "--file-format", "xls"), "is not one of"),
-        (("rows.jsonl", "--output", "out.xls"), "ends with none of .jsonl, .csv"),
-        (("rows.jsonl", "--report", "out"), "ends with none of"),
-        (("rows.jsonl", "--report", "nowhere/out.md"), "No file can be written"),
+        (("rows.jsonl", "--output", "out.xls"), "must be one of .jsonl, .csv"),
+        (("rows.jsonl", "--report", "out"), "The suffix of out must be one of"),
+        (("rows.jsonl", "--report", "nowhere/out.md"), "cannot be written to"),
         (("rows.jsonl", "--fail-on-regression"), "needs --baseline"),
         (("rows.jsonl", "--min-pass-rate", "90"), "--min-pass-rate"),
         (("rows.jsonl", "--iter-max", "99"), "--iter-max (/defaults/iter_max)"),
@@ -227,8 +227,8 @@ def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelSer
         (("rows.jsonl", "--max-cost", "-1"), "--max-cost"),
         (("rows.jsonl", *CRIT, "--model", "nobody:knows"), "nobody"),
         (("rows.jsonl", "--retry-errors"), "--retry-errors"),
-        (("rows.jsonl", "--resume", "latest"), "leave out: DATASET"),
-        (("--resume", "latest", "--iter-max", "2"), "leave out: the field iter_max"),
+        (("rows.jsonl", "--resume", "latest"), "Remove: DATASET"),
+        (("--resume", "latest", "--iter-max", "2"), "Remove: the field iter_max"),
     ],
 )
 def test_wrong_usage_is_2_before_anything_is_asked(
@@ -348,5 +348,5 @@ def test_a_refused_run_leaves_no_dataset_behind(office: Shell) -> None:
     refused = office.run("eval", rows_file(1, reference="new"), *CRIT, *hook)
     assert refused.code == 2
     assert "--webhook (/webhook): " in refused.err
-    assert "Set the secret in this shell too" in refused.err
+    assert "Also set the secret in this shell" in refused.err
     assert office.run("datasets", "list", "--json").data["data"] == before

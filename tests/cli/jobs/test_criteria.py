@@ -73,7 +73,7 @@ def test_without_a_rubric_there_is_no_matrix(shell: Shell, add_job: AddJob) -> N
     assert shell.run("jobs", "criteria", job_id, "--json").data["criteria"] == []
     assert shell.run("jobs", "criteria", "nope").code == 5
     nothing = shell.run("jobs", "criteria", add_job())
-    assert (nothing.out, nothing.err) == ("", "This job has no answer yet, so there is nothing to show.\n")
+    assert (nothing.out, nothing.err) == ("", "This job has no answer yet.\n")
 
 
 def test_while_it_runs_what_is_not_met_is_told_and_why(shell: Shell, judged: str) -> None:
@@ -102,7 +102,7 @@ def test_a_skipped_evaluation_is_no_failure(shell: Shell, add_job: AddJob) -> No
 def test_a_panel_that_disagrees_is_told(shell: Shell, add_job: AddJob, model_server: ModelServer) -> None:
     model_server.play(Script((Rule((0.9,), model="a"), Rule((0.5,), model="b"))))
     job_id = add_job(evaluation={"panel": ["openai:a", "openai:b"]}, iter_max=1, is_done=True)
-    assert "the evaluators' scores lie 0.40 apart" in shell.run("jobs", "watch", job_id).err
+    assert "the scores of the evaluators differ by 0.40" in shell.run("jobs", "watch", job_id).err
     page = shell.run("jobs", "show", job_id).out
     assert re.search(r"evaluator +openai:a \+ openai:b", page)
     assert "openai:b, call 1: 0.50" in page
@@ -164,9 +164,9 @@ def test_what_becomes_of_the_rubric_from_before_is_said(
     home: Services, shell: Shell, judged: str, model_server: ModelServer
 ) -> None:
     stays = shell.run("jobs", "rescore", judged, "--crit", "better")
-    assert "Note: The earlier rubric still applies" in stays.err
+    assert "Note: The rubric of the job still applies" in stays.err
     other = shell.run("jobs", "rescore", judged, "--profile", "quality")
-    assert "Note: The earlier rubric is dropped: profile quality" in other.err
+    assert "Note: The rubric of the job is dropped, because profile quality" in other.err
     dropped = shell.run("jobs", "rescore", judged, "--crit", "better", "--no-rubric", "--json")
     assert (dropped.data["request"]["rubric"], dropped.data["request"]["eval_crit"]) == (None, "better")
     assert "earlier rubric" not in dropped.err

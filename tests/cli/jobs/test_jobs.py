@@ -195,7 +195,7 @@ def test_cancel_ends_a_job_once(shell: Shell, add_job: AddJob) -> None:
     assert shell.run("jobs", "cancel", job_id).err == f"Canceled {job_id}.\n"
     again = shell.run("jobs", "cancel", job_id, "--json")
     assert (again.code, again.data["status"]) == (0, "canceled")
-    assert "had ended before" in again.err
+    assert "had already ended" in again.err
     assert shell.run("jobs", "watch", job_id).code == 130
 
 

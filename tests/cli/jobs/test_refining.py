@@ -48,7 +48,7 @@ def test_ask_drafts_shows_and_runs(office: Shell, provider: ModelServer) -> None
     assert (done.code, done.out) == (0, "Bern.\n")
     words = [
         "Task: Name the capital of Switzerland.",
-        "Form: One sentence.",
+        "Format: One sentence.",
         "Criteria: Names the city and nothing else.",
         "- names-a-city (required): Names a city as the capital.",
         "- is-short: Has at most 20 words.",
@@ -65,7 +65,7 @@ def test_what_the_user_says_wins_over_the_draft(office: Shell, provider: ModelSe
     assert (request["instruct"], request["resp_format"]) == (DRAFT["instruct"], "One word.")
     assert [each["id"] for each in request["rubric"]] == ["names-a-city", "is-short", "contains"]
     assert provider.requests("draft")[-1].model == "other"
-    assert "Form: One word." in done.err
+    assert "Format: One word." in done.err
 
 
 def test_a_rubric_of_ones_own_is_kept(office: Shell, provider: ModelServer, tmp_path) -> None:

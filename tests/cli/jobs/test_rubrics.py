@@ -75,7 +75,7 @@ def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) ->
     ("arguments", "words"),
     [
         (["--rubric", "broken.json"], "Invalid value for --rubric"),
-        (["--rubric", "object.json"], "holds no JSON list of criteria"),
+        (["--rubric", "object.json"], "contains neither a JSON list of criteria"),
         (["--rubric", "odd.json"], "--rubric (/rubric/0/kind)"),
         (["--rubric", "twice.json"], "--rubric (/rubric/1/id)"),
         (["--check", "max_words=many"], "needs a whole number"),

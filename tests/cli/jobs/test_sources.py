@@ -156,10 +156,10 @@ def test_on_a_terminal_claims_have_signs(shell: Shell, add_job: Callable[..., st
         (["odd.jsonl"], "odd.jsonl, line 3, is not a chunk: content: This is required."),
         (["typo.json"], "typo.json, entry 2, is not a chunk: titel: Unknown field."),
         (["words.json"], "words.json, entry 1, is not a chunk"),
-        (["none.json"], "none.json holds an empty list."),
+        (["none.json"], "none.json contains an empty list."),
         (["long.json"], "long.json, entry 1: its content has 200,001 characters; a source has at most 200,000."),
-        (["many.jsonl"], "the files up to many.jsonl hold 201 sources; a job takes at most 200."),
-        (["-", "-"], "stdin can be read once"),
+        (["many.jsonl"], "the files up to many.jsonl contain 201 sources; a job has at most 200."),
+        (["-", "-"], "stdin can be read only once"),
     ],
 )
 def test_what_is_no_source_is_2_and_says_why(shell: Shell, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -190,7 +190,7 @@ def test_what_is_no_source_is_2_and_says_why(shell: Shell, tmp_path: Path, argum
 def test_stdin_is_not_read_twice(shell: Shell, arguments: list[str]) -> None:
     done = shell.run("ask", *arguments, "--crit", "x", stdin="text")
     assert done.code == 2
-    assert "stdin can be read once" in " ".join(done.err.replace("│", " ").split())
+    assert "stdin can be read only once" in " ".join(done.err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_many_sources_are_told_in_few_lines(tmp_path: Path, capsys: pytest.Captu
     read_sources(["many.jsonl"])
     said = capsys.readouterr().err
     assert said.count("\n") == 13
-    assert "Sources 13 to 40 follow in the order of the files." in said
+    assert "Sources 13 to 40 are in the order of the files." in said
 
 
 def test_a_source_without_names_is_called_by_its_words():

@@ -35,7 +35,7 @@ def test_deliveries_are_listed_and_sent_again(shell: Shell, add_job: Callable[..
     assert (first["type"], second["type"], first["attempts"]) == ("job.queued", "job.done", 0)
     again = shell.run("jobs", "webhooks", job_id, "--redeliver", second["id"], "--json")
     assert [each["id"] for each in again.data["data"]] == [second["id"]]
-    assert "The next worker sends it." in again.err
+    assert "The next worker sends the delivery." in again.err
 
 
 def test_it_says_when_there_is_nothing_to_see_or_to_send(shell: Shell, add_job: Callable[..., str]) -> None:
@@ -59,7 +59,7 @@ def test_the_end_of_a_run_is_listed_and_sent_again(shell: Shell) -> None:
     Path("rows.jsonl").write_text('{"instruct": "Q"}\n')
     start = ("eval", "rows.jsonl", "--crit", "Right.", "--webhook", "https://hooks.example/runs", "--detach")
     run_id = shell.run(*start).out.strip()
-    assert "No deliveries" in shell.run("runs", "webhooks").err
+    assert "There are no deliveries" in shell.run("runs", "webhooks").err
     shell.run("runs", "cancel", run_id)
     [line] = [line for line in shell.run("runs", "webhooks").out.splitlines() if "whd_" in line]
     assert all(part in line for part in ("run.finished", "○ pending"))
@@ -67,7 +67,7 @@ def test_the_end_of_a_run_is_listed_and_sent_again(shell: Shell) -> None:
     again = shell.run("runs", "webhooks", run_id, "--redeliver", delivery["id"], "--json")
     assert [each["id"] for each in again.data["data"]] == [delivery["id"]]
     resumed = shell.run("eval", "--resume", run_id, "--webhook", "https://hooks.example/runs")
-    assert (resumed.code, "leave out: --webhook" in resumed.err) == (2, True)
+    assert (resumed.code, "Remove: --webhook" in resumed.err) == (2, True)
 
 
 def test_a_run_whose_webhook_leads_inside_is_refused(shell: Shell) -> None:
