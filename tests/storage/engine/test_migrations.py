@@ -192,9 +192,9 @@ def test_an_upgrade_that_met_a_locked_table_tries_again(postgres: PostgresServer
     with postgresql(postgres) as database:
         with database.engine.connect() as stranger:
             hold_jobs(stranger)
-            patience = UpgradeTimeouts(table_s=0.1, tries=100, pause_s=0.05)
+            timeouts = UpgradeTimeouts(table_s=0.1, tries=100, pause_s=0.05)
             upgrading = threading.Thread(
-                target=schema.upgrade, args=(database,), kwargs={"config": next_config(), "patience": patience}
+                target=schema.upgrade, args=(database,), kwargs={"config": next_config(), "timeouts": timeouts}
             )
             upgrading.start()
             wait_until(lambda: waits_for_a_table(database), every_s=0.005, what="an upgrade that waits")
