@@ -9,7 +9,8 @@ from typing import Any
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.grounding.excerpts import excerpts
 from redraft.domain.jobs.requests import AnyRequest, Source
-from redraft.domain.text.cleaning import defuse, frame, preview
+from redraft.domain.text.cleaning import preview
+from redraft.domain.text.prompt_framing import escape_delimiters, frame
 from redraft.domain.text.visible_text import visible, without_media
 
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
@@ -70,7 +71,7 @@ class EvaluatorContext:
         values = {name: view() for name, view in views.items() if name in self.sees}
         values |= {
             "answer": frames.around(answer, "answer"),
-            "complaint": defuse(visible(complaint), nonce, TAGS) if complaint else None,
+            "complaint": escape_delimiters(visible(complaint), nonce, TAGS) if complaint else None,
             "frame_start": f'<answer id="{nonce}">',
             "frame_end": f'</answer id="{nonce}">',
             "nonce": nonce,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
 from redraft.domain.jobs.drafts import DRAFT_CHECK_KINDS
-from redraft.domain.text.cleaning import defuse, frame
+from redraft.domain.text.prompt_framing import escape_delimiters, frame
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluation import object_schema
 from redraft.prompts.templates import render_template
@@ -36,7 +36,7 @@ def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
     nonce = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     values = {
         "question": frame(visible(question), _TAG, nonce),
-        "complaint": defuse(visible(complaint), nonce, (_TAG,)) if complaint else None,
+        "complaint": escape_delimiters(visible(complaint), nonce, (_TAG,)) if complaint else None,
         "frame_start": f'<{_TAG} id="{nonce}">',
         "frame_end": f'</{_TAG} id="{nonce}">',
         "check_lines": [f"{kind}: {_VALUES[kind]}" for kind in DRAFT_CHECK_KINDS],

@@ -13,7 +13,7 @@ from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.loop import Feedback
 from redraft.domain.jobs.requests import GenerateAnswer, Source
 from redraft.domain.structured.answers import json_kind
-from redraft.domain.text.cleaning import defuse
+from redraft.domain.text.prompt_framing import escape_delimiters
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluator_context import nonce_of, source_text
 from redraft.prompts.templates import SANDBOX
@@ -78,7 +78,8 @@ def _criterion_line(criterion: Criterion) -> str:
 
 def _source(number: int, source: Source, nonce: str) -> str:
     """Write a source after its opening tag. The next tag closes it, which saves tokens."""
-    return f'<source-{number} id="{nonce}">\n{defuse(visible(source_text(source, source.content)), nonce, _TAGS)}'
+    content = escape_delimiters(visible(source_text(source, source.content)), nonce, _TAGS)
+    return f'<source-{number} id="{nonce}">\n{content}'
 
 
 def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:

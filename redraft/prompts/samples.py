@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redraft.domain.text.cleaning import frame
+from redraft.domain.text.prompt_framing import frame
 from redraft.prompts.evaluator_context import CriterionView
 
 _NONCE = "0123456789abcdef"

@@ -18,8 +18,9 @@ from redraft.domain.grounding.scoring import ground, read_evidence
 from redraft.domain.grounding.support import find_support
 from redraft.domain.jobs.requests import Source
 from redraft.domain.text.answer_stream import AnswerStream
-from redraft.domain.text.cleaning import clean, fold, frame
+from redraft.domain.text.cleaning import clean, fold
 from redraft.domain.text.diffs import compare_words
+from redraft.domain.text.prompt_framing import frame
 from redraft.domain.text.thinking import answer_in
 from redraft.domain.text.visible_text import visible, without_media
 from redraft.providers.shared.error_bodies import words_of

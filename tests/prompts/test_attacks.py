@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.domain.text.cleaning import is_trivial
+from redraft.domain.text.trivial_answers import is_trivial
 from redraft.prompts.evaluation import evaluation_prompt
 from tests.prompts.attacks import ATTACKS, EMPTY, Attack
 from tests.prompts.test_evaluation import PROFILES, RUBRIC, text_of

@@ -16,7 +16,7 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from redraft.domain.evaluation.scores import fraction_or_none
-from redraft.domain.text.cleaning import LIKE
+from redraft.domain.text.prompt_framing import LIKE
 from redraft.domain.text.thinking import CLOSER, OPENER, SpellingKey, key_of
 from redraft.domain.text.visible_text import visible
 

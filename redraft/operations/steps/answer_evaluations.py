@@ -11,7 +11,8 @@ from redraft.domain.jobs.loop import earlier_duplicate, passes
 from redraft.domain.jobs.skip_rules import skip_reason
 from redraft.domain.jobs.states import Step
 from redraft.domain.structured.answers import Mismatch, read_answer
-from redraft.domain.text.cleaning import is_trivial, preview
+from redraft.domain.text.cleaning import preview
+from redraft.domain.text.trivial_answers import is_trivial
 from redraft.errors import ProviderError
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.request_views import schema_of
