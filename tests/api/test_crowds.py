@@ -70,7 +70,7 @@ def test_streams_beside_slow_model_calls_leave_room_too(
     model_server: ModelServer,
 ):
     """Case D10: two jobs in a worker's hands, twenty who watch them, and somebody else who only wants a list."""
-    model_server.script(generate=[Reply(text="slow", latency_s=4.0)], evaluate=[0.9])
+    model_server.script(generate=[Reply(text="slow", is_held=True)], evaluate=[0.9])
     start_worker(services).wait_ready()
     client = start_api(build=build_with_a_tiny_pool, pace=Pace(poll_s=0.3, poll_offline_s=0.3)).client()
     job_ids = [submit_job(), submit_job()]
@@ -82,6 +82,7 @@ def test_streams_beside_slow_model_calls_leave_room_too(
             assert client.get("/v1/jobs").status_code == 200
             assert time.monotonic() - started_at < patient(1.25)
             assert idle_in_transaction(services) == 0
+        model_server.release()
         assert {[event.type for event in stream.events()][-1] for stream in streams} == {"done"}
 
 

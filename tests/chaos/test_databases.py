@@ -57,12 +57,13 @@ def test_a_failover_to_a_read_only_standby_refuses_for_a_while_and_pays_for_no_r
     scene = on_postgresql
     assert scene.stage.postgres is not None
     name = make_url(scene.stage.settings.database_url).database or ""
-    scene.provider.script(generate=[Reply(text="a line", latency_s=1.5)], evaluate=[0.9])
+    scene.provider.script(generate=[Reply(text="a line", is_held=True)], evaluate=[0.9])
     scene.stage.start_api()
     start_workers(scene, 1)
     job_ids = scene.submit_many(4, iter_max=1)
     wait_until(lambda: scene.count_calls("started") == 4, what="calls in flight")
     scene.stage.postgres.set_read_only(name, is_on=True)
+    scene.provider.release()
     answers = [scene.post(scene.refused_body()) for _ in range(3)]
     let_pass(4.0)
     scene.stage.postgres.set_read_only(name, is_on=False)

@@ -147,7 +147,7 @@ def test_a_job_canceled_between_claim_and_call_is_not_called_for(scene: Scene):
 
 def test_a_failure_that_a_late_worker_brings_does_not_end_a_job_that_goes_on(scene: Scene):
     refused = Reply(status=401, raw={"error": {"message": "bad key"}})
-    scene.provider.script(generate=[refused, "first"], evaluate=[Reply(score=0.9, latency_s=4.0)])
+    scene.provider.script(generate=[refused, "first"], evaluate=[Reply(score=0.9, is_held=True)])
     scene.stage.start_worker("called=stop@1")
     job_id = scene.submit(iter_max=1)
     scene.wait_stopped()
@@ -155,6 +155,7 @@ def test_a_failure_that_a_late_worker_brings_does_not_end_a_job_that_goes_on(sce
     wait_until(lambda: scene.provider.requests("evaluate"), within_s=20, what="the next step")
     scene.stage.workers[0].signal(signal.SIGCONT)
     wait_until(lambda: "error" in scene.driver.call_statuses(job_id), what="the late failure in the ledger")
+    scene.provider.release()
     scene.finish()
     assert scene.driver.job(job_id).stop_reason == "accepted"
     assert scene.driver.call_statuses(job_id) == ["error", "ok", "ok"]

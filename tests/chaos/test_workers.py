@@ -74,12 +74,13 @@ def test_twice_as_many_calls_as_connections_are_in_flight_and_none_holds_a_trans
     make_scene: Callable[..., Scene],
 ):
     scene = make_scene("postgresql", worker_concurrency=24)
-    scene.provider.script(generate=[Reply(text="a line", latency_s=4.0)], evaluate=[0.9])
+    scene.provider.script(generate=[Reply(text="a line", is_held=True)], evaluate=[0.9])
     start_workers(scene, 1)
     scene.submit_many(20, iter_max=1)
     wait_until(lambda: scene.provider.log.max_in_flight.get("writer") == 20, what="twenty calls at once")
     query = "SELECT count(*) FROM pg_stat_activity WHERE xact_start < now() - interval '0.5 s' AND datname LIKE 'red%'"
     with scene.stage.services.database.read() as connection:
         assert connection.scalar(text(query)) == 0
+    scene.provider.release()
     scene.finish()
     assert scene.problems() == []

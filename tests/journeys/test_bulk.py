@@ -90,7 +90,7 @@ def seconds_until_started(desk: Desk) -> float:
 def test_a_person_does_not_wait_for_a_run(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
-    model_server.script(generate=[Reply("one", latency_s=8.0)], evaluate=[0.9])
+    model_server.script(generate=[Reply("one", is_held=True)], evaluate=[0.9])
     start_worker(services).wait_ready()
     run = start_run(services, 500, max_in_flight=500)
     wait_until(lambda: look(services, run).counts.running >= 6, within_s=20)

@@ -35,6 +35,8 @@ class Reply:
 
     `verdict` becomes the JSON text of an evaluator's reply; `score` fills whatever schema was asked for.
 
+    A reply that `is_held` waits for `ModelServer.release`.
+
     When a stream is asked for, the same body goes out as events: its text in `pieces` (else by words), with
     `pause_s` before each. `stream_cut` breaks the connection after `after` pieces, `stream_reset` resets it,
     `stream_end` ends the stream without its terminator, `stream_error` sends `error` as an event (else
@@ -48,6 +50,7 @@ class Reply:
     raw: Any = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     latency_s: float | None = None
+    is_held: bool = False
     fault: Fault | None = None
     finish: str | None = None
     usage: Mapping[str, int] | None = None

@@ -35,6 +35,7 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._connections: set[Connection] = set()
         self._stopping = asyncio.Event()
+        self._released = asyncio.Event()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
         self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
         self.log = Logbook()
@@ -80,6 +81,10 @@ class ModelServer:
     def play(self, script: Script) -> None:
         """Start a script from its beginning."""
         self._player = Player(script)
+
+    def release(self) -> None:
+        """Send the replies that are held, and hold none from now on."""
+        self._loop.call_soon_threadsafe(self._released.set)
 
     def respond(self, responder: Responder | None) -> None:
         """Ask a function first; where it returns None, the script answers."""
@@ -161,6 +166,8 @@ class ModelServer:
             latency = self._player.script.latency_s if reply.latency_s is None else reply.latency_s
             if latency:
                 await asyncio.sleep(latency)
+            if reply.is_held:
+                await self._released.wait()
             entry.status = reply.status
             await _deliver(asked, reply, exchange, self._player.script)
             entry.answered = reply.fault in {None, "trickle"}

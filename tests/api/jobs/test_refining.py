@@ -83,12 +83,13 @@ def test_a_provider_says_itself_when_to_come_back(client: httpx2.Client, model_s
 
 
 def test_while_models_write_drafts_others_are_served(client: httpx2.Client, model_server: ModelServer):
-    model_server.script(draft=[Reply(verdict=DRAFT, latency_s=4.0)])
+    model_server.script(draft=[Reply(verdict=DRAFT, is_held=True)])
     with ThreadPoolExecutor(DRAFTS_AT_ONCE) as pool:
         waiting = [pool.submit(client.post, PATH, json=QUESTION) for _ in range(DRAFTS_AT_ONCE)]
         wait_until(lambda: len(model_server.requests("draft")) == DRAFTS_AT_ONCE, within_s=20, what="all drafts begun")
         assert client.get("/v1/jobs").status_code == 200
         refused = client.post(PATH, json=QUESTION)
+        model_server.release()
         assert [each.result().status_code for each in waiting] == [200] * DRAFTS_AT_ONCE
     assert_problem(refused, 503, "too_many_drafts")
     assert refused.headers["retry-after"]

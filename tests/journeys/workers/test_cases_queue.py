@@ -37,13 +37,14 @@ def ring_again(services: Services, job_id: str, task: str, step_no: int, times: 
 def test_d01_a_message_delivered_twice_to_two_workers_is_paid_once(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
-    model_server.script(generate=[Reply(text="A", latency_s=1.5)], evaluate=[0.9])
+    model_server.script(generate=[Reply(text="A", is_held=True)], evaluate=[0.9])
     start_worker(services)
     start_worker(services).wait_ready(2)
     job_id = desk.submit()["id"]
     ring_again(services, job_id, "redraft.generate", 1, times=6)
     wait_until(lambda: model_server.requests("generate"), within_s=20)
     ring_again(services, job_id, "redraft.generate", 1, times=6)
+    model_server.release()
     job = desk.finished(job_id)
     ring_again(services, job_id, "redraft.evaluate", 2, times=6)
     assert desk.run()["stop_reason"] == "accepted", "they go on after the duplicates"

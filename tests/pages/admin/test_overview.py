@@ -93,7 +93,7 @@ def test_it_is_live(
     start_worker: Callable[..., WorkerProcess],
     submit_job: Callable[..., str],
 ):
-    model_server.script(generate=[Reply(text="Slowly.", latency_s=4.0)])
+    model_server.script(generate=[Reply(text="Slowly.", is_held=True)])
     start_worker(services).wait_ready()
     page = visitor.go("/")
     expect(page.get_by_role("alert")).to_have_count(0)
@@ -104,6 +104,7 @@ def test_it_is_live(
     expect(row).to_contain_text("1 of 3")
     expect(row).to_contain_text("generate")
     expect(page.get_by_role("region", name="Workers").locator("tbody tr td").first).to_have_text(re.compile("^1 of "))
+    model_server.release()
     expect(page.get_by_role("region", name="Last jobs")).to_contain_text("✓ succeeded accepted")
     # As wide as each of three cards side by side
     page.set_viewport_size({"width": 390, "height": 800})
