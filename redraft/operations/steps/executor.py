@@ -356,7 +356,7 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
         if following:
             calls.open_calls(connection, [call.row for call in following.planned])
     advance = transitions.Advance(
-        {**result.values, **CLAIMED} if following else result.values,
+        _columns(result, following),
         usage=unstored_usage(result.outcomes),
         new_events=len(new),
         keep_lease_s=step.holder.lease_s if following else None,
@@ -371,6 +371,14 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
     complete(connection, step.job, result.values)
     reached(FaultPoint.STORING, step.job.id)
     return True
+
+
+def _columns(result: StepResult, following: PreparedStep | None) -> Mapping[str, Any]:
+    values = result.values or {}
+    if following:
+        # `available_at` stays: its index need not change, and a claimed step is due anyway
+        return {**values, **CLAIMED}
+    return {"available_at": DbNow(), **values} if result.next_step else values
 
 
 class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module

@@ -58,7 +58,12 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
 
 def poison_jobs(connection: Connection, *, limit: int) -> list[str]:
     """Return live jobs whose step has also killed a process of its own."""
-    return list(connection.scalars(select(jobs.c.id).where(is_live(), is_poison()).limit(limit)))
+    return list(connection.scalars(_poison_statement(limit)))
+
+
+@cache
+def _poison_statement(limit: int) -> Executable:
+    return select(jobs.c.id).where(is_live(), is_poison()).limit(limit)
 
 
 def is_poison() -> ColumnElement[bool]:
@@ -67,7 +72,12 @@ def is_poison() -> ColumnElement[bool]:
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
     """Return live jobs whose deadline has passed. For a claimed job, `slack_s` must have passed since then, too."""
-    return list(connection.scalars(select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)))
+    return list(connection.scalars(_overdue_statement(slack_s, limit)))
+
+
+@cache
+def _overdue_statement(slack_s: float, limit: int) -> Executable:
+    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
 
 
 def is_overdue(slack_s: float) -> ColumnElement[bool]:

@@ -304,18 +304,20 @@ def expire_leases(connection: sa.Connection) -> int:
 
 def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
     """Release all leases of a stopping worker. Return their steps."""
+    released = {"lease_owner": None, "lease_expires_at": None, "lease_token": jobs.c.lease_token + 1}
     statement = (
         sa.update(jobs)
         .where(is_live(), jobs.c.lease_owner == owner)
-        .values(lease_owner=None, lease_expires_at=None, lease_token=jobs.c.lease_token + 1, rung_at=DbNow())
+        .values(**released, rung_at=DbNow(), available_at=due_at())
         .returning(*DUE_STEP_COLUMNS)
     )
     return [DueStep(*row) for row in connection.execute(statement)]
 
 
 def is_due() -> sa.ColumnElement[bool]:
-    # A step that was due when it was notified stays due, even if the clock was set back since then
-    return sa.or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at)
+    # A step that was due when it was notified or claimed stays due, even if the clock was set back since then
+    was_claimed = jobs.c.lease_expires_at.is_not(None)
+    return sa.or_(jobs.c.available_at <= DbNow(), jobs.c.available_at <= jobs.c.rung_at, was_claimed)
 
 
 def due_at() -> sa.ColumnElement[Any]:

@@ -2,6 +2,7 @@
 
 from redraft.operations.steps.leases import LeaseHolder, take_over
 from redraft.operations.steps.sweeper import sweep
+from redraft.storage.jobs import transitions
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
@@ -53,3 +54,33 @@ def test_a_step_that_is_due_does_not_wait_for_a_clock_that_was_set_back(driver: 
     driver.set_back(job_id, available_at=3600.0)
     driver.step(job_id)
     assert driver.row(job_id).step_no == 2, "what was put off waits"
+
+
+def test_a_lost_or_released_step_does_not_wait_for_a_clock_that_was_set_back(driver: Driver):
+    job_id = driver.submit()
+    holder = LeaseHolder(driver.services.settings)
+
+    def claim() -> None:
+        with driver.services.database.write() as connection:
+            given = {"owner": holder.owner, "lease_s": 60.0}
+            assert transitions.claim(connection, job_id, "generate", 1, **given) is not None
+
+    claim()
+    driver.set_back(job_id, available_at=3600.0, rung_at=-60.0, lease_expires_at=-1.0)
+    sweep(driver.services)
+    row = driver.row(job_id)
+    assert (row.ring_count, row.available_at <= row.rung_at) == (1, True), "its worker was lost"
+    claim()
+    driver.set_back(job_id, available_at=3600.0)
+    assert len(holder.leave(driver.services.database)) == 1
+    row = driver.row(job_id)
+    assert row.available_at <= row.rung_at, "its worker has stopped"
+
+
+def test_the_next_step_is_due_although_the_clock_was_set_back(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["one"], evaluate=[0.9])
+    job_id = driver.submit()
+    driver.set_back(job_id, available_at=3600.0, rung_at=3600.5)
+    driver.step(job_id)
+    row = driver.row(job_id)
+    assert (row.step_no, row.available_at <= row.rung_at) == (2, True)
