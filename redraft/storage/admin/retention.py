@@ -59,7 +59,7 @@ def count_jobless(connection: Connection, before: datetime) -> int:
 def remove_jobless(connection: Connection, before: datetime, *, limit: int) -> int:
     """Remove the oldest calls without a job that were made before `before`. Return their number."""
     oldest = select(calls.c.id).where(*_jobless(before)).order_by(calls.c.started_at, calls.c.id).limit(limit)
-    return connection.execute(delete(calls).where(calls.c.id.in_(oldest))).rowcount
+    return connection.execute(delete(calls).where(calls.c.id.in_(list(connection.scalars(oldest))))).rowcount
 
 
 def _jobless(before: datetime) -> list[ColumnElement[bool]]:

@@ -70,7 +70,8 @@ def lock(connection: Connection, dataset_id: str, *, is_shared: bool = False) ->
 def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
     """Remove at most `limit` rows of a dataset, or the dataset itself if it has no rows. Return the number of rows."""
     is_its_own = dataset_items.c.dataset_id == dataset_id
-    first = select(dataset_items.c.position).where(is_its_own).order_by(dataset_items.c.position).limit(limit)
+    query = select(dataset_items.c.position).where(is_its_own).order_by(dataset_items.c.position).limit(limit)
+    first = list(connection.scalars(query))
     removed = connection.execute(delete(dataset_items).where(is_its_own, dataset_items.c.position.in_(first))).rowcount
     if not removed:
         remove(connection, dataset_id)

@@ -123,7 +123,12 @@ def close_abandoned(
     A call without a job is closed `after_s` seconds after its start. A call of an ended job is closed `ended_s` seconds
     after the end of the job, because a live process has aborted the call by then.
     """
-    return _close_all(connection, _abandoned_statement(after_s, ended_s, limit))
+    # Two statements: as a part of the update, PostgreSQL may repeat the query with its limit for each open call
+    ids = list(connection.scalars(_abandoned_query(after_s, ended_s, limit)))
+    if not ids:
+        return {}
+    is_open = sa.and_(calls.c.id.in_(ids), calls.c.status == "started")
+    return _close_all(connection, sa.update(calls).where(is_open).values(_LOST).returning(*_LOST_COLUMNS))
 
 
 def _close_all(connection: sa.Connection, statement: sa.Executable) -> dict[str, Counter[str]]:
@@ -135,19 +140,17 @@ def _close_all(connection: sa.Connection, statement: sa.Executable) -> dict[str,
 
 
 @cache
-def _abandoned_statement(after_s: float, ended_s: float, limit: int) -> sa.Executable:
+def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tuple[str]]:
     # The same literal as in the partial index on started calls: SQLite does not use that index for a parameter
     is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
-    old = (
+    return (
         sa.select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
         .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
         .where(sa.or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), jobs.c.finished_at < DbNow(-ended_s)))
         .limit(limit)
     )
-    is_open = sa.and_(calls.c.id.in_(old), calls.c.status == "started")
-    return sa.update(calls).where(is_open).values(_LOST).returning(*_LOST_COLUMNS)
 
 
 def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) -> ClosedCall | None:

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sqlalchemy import ColumnElement, Connection, Executable, and_, case, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, or_, select, update
 
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
@@ -22,12 +22,22 @@ def take_due(
     A suspect is a step that has lost too many leases. If `are_suspects`, only suspects are returned, otherwise only
     other steps. `pause_s` is the shortest time between two messages for one step.
     """
-    statement = _due_statement(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)
-    return [DueStep(*row) for row in connection.execute(statement)]
+    # Two statements: as a part of the update, PostgreSQL may repeat the query with its limit for each live job
+    ids = list(connection.scalars(_due_query(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)))
+    if not ids:
+        return []
+    return [DueStep(*row) for row in connection.execute(_NOTIFIED.where(jobs.c.id.in_(ids)))]
+
+
+_NOTIFIED = (
+    update(jobs)
+    .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=transitions.due_at())
+    .returning(*transitions.DUE_STEP_COLUMNS)
+)
 
 
 @cache  # workers sweep all the time, and to build this statement takes longer than to run it
-def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Executable:
+def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Select[tuple[str]]:
     losses = (ALONE_LOSSES_MAX, ALONE_LOSSES_MAX) if are_suspects else (0, SHARED_LOSSES_MAX)
     # The pause doubles with each message without a claim, so that steps without workers do not flood the broker.
     # The pause of a suspect does not grow: its process may have found the step claimed
@@ -35,7 +45,7 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
     waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
     has_waited_longest = jobs.c.rung_at < DbNow(-pause_s * longest)
     has_waited = case(*waited, else_=has_waited_longest) if waited else has_waited_longest
-    due = (
+    return (
         select(jobs.c.id)
         .where(
             is_live(),
@@ -47,12 +57,6 @@ def _due_statement(pause_s: float, limit: int, *, with_expired: bool, are_suspec
         .order_by(jobs.c.available_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
-    )
-    return (
-        update(jobs)
-        .where(jobs.c.id.in_(due.scalar_subquery()))
-        .values(rung_at=DbNow(), ring_count=jobs.c.ring_count + 1, available_at=transitions.due_at())
-        .returning(*transitions.DUE_STEP_COLUMNS)
     )
 
 
