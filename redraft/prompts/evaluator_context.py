@@ -17,8 +17,8 @@ ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)
 TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer")
 NO_CONTEXT_RULE = (
-    "(The answer was to be based on sources, but none were given. A good answer says so and asks for them;"
-    " every other statement is invented.)"
+    "(The answer should be based on sources, but no sources were given. A good answer says that sources are missing,"
+    " and asks for them. Every other statement is invented.)"
 )
 _ANCHORS = {"0": "absent", str(SCALE_TOP): "fully"}
 
