@@ -18,8 +18,7 @@ BYTES_MAX = 150_000
 
 def paths(shown: Showcase) -> Mapping[str, str]:
     """Return the paths of the pages by the names of their pictures."""
-    job = f"/jobs/{shown.job_id}"
-    return {"overview": "/", "job": job, "iterations": f"{job}/iterations", "run": f"/runs/{shown.run_id}"}
+    return {"overview": "/", "iterations": f"/jobs/{shown.job_id}/iterations", "run": f"/runs/{shown.run_id}"}
 
 
 def take(browser: Browser, url: str, file: Path, scheme: str) -> None:
