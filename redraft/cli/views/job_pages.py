@@ -103,7 +103,7 @@ def took(view: CallsView) -> str:
     job = view.job
     if job.finished_at is None:
         return ""
-    rested_s = view.facts.rested_ms / 1000
+    rested_s = view.facts.idle_ms / 1000
     whole_s = (job.finished_at - job.created_at).total_seconds() - rested_s
     parts = [f"{output.span(min(view.called_s, whole_s))} in model calls"]
     parts.append(f"{output.span(max(0.0, whole_s - view.called_s))} waiting for a worker, a retry or a limit")

@@ -1,4 +1,4 @@
-"""Backs up the database into one file. An older file in its place is replaced only by a complete copy."""
+"""Backs up the database into one file. An existing file is replaced only after the copy is complete."""
 
 import contextlib
 import os
@@ -27,8 +27,8 @@ def back_up(
 ) -> Backup:
     """Copy the database into a file without downtime. With `may_replace` a complete copy replaces an existing file.
 
-    Only the owner can read the file, since it holds all tasks and answers. `on_progress` gets the copied share, if it
-    is known, and the copied bytes.
+    Only the owner of the file can read it, since it holds all tasks and answers. `on_progress` gets the copied share
+    (0 to 1, None if unknown) and the number of copied bytes.
 
     Raises:
         Conflict: the file exists.
@@ -56,7 +56,7 @@ def _check_place(services: Services, file: Path, *, may_replace: bool) -> None:
     if file.exists() and not file.is_file():
         raise Invalid.at("/file", f"{file} is a device, a pipe or a socket; name a file.", "backup_file")
     if file.exists() and not may_replace:
-        raise Conflict(f"{file} is there already; --force replaces it.", code="file_exists")
+        raise Conflict(f"{file} already exists; --force replaces it.", code="file_exists")
 
 
 @contextlib.contextmanager

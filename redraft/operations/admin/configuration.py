@@ -19,8 +19,9 @@ class Setting:
     """A setting in effect.
 
     Attributes:
-        name: the environment variable. Of several names it is the one in use, by default the one without prefix.
-        value: the value as a user writes it, without passwords; a secret is masked.
+        name: the environment variable. If a setting has several names, this is the one that is set, or else the one
+            without the prefix `REDRAFT_`.
+        value: the value in the syntax of an environment variable; secrets and passwords are masked.
         origin: `default`, `redraft.toml`, `.env`, `environment`, or `command line`.
     """
 
@@ -36,14 +37,15 @@ class Setting:
 
 
 def settings_in_effect(settings: Settings) -> list[Setting]:
-    """Every setting, in the order of their documentation."""
-    # The source with the highest precedence comes first
+    """Return all settings, in the order of docs/settings.md."""
+    # pydantic-settings does not keep the origin of a value, so the sources are read again, in order of precedence
     environment, dotenv = EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)
     sources = (("environment", environment), (".env", dotenv), ("redraft.toml", TomlConfigSettingsSource(Settings)))
     by_source = {origin: {name.lower().removeprefix("redraft_") for name in source()} for origin, source in sources}
 
     def origin_of(name: str, field: FieldInfo) -> str:
         default = field.get_default(call_default_factory=True, validated_data={})
+        # Only options of commands change a setting after the sources were read
         fallback = "default" if getattr(settings, name) == default else "command line"
         return next((origin for origin, names in by_source.items() if name in names), fallback)
 
@@ -71,7 +73,7 @@ def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, SecretStr):
         secret = value.get_secret_value()
-        # Enough to distinguish keys, too little to use them
+        # These characters distinguish two keys, and too many others are missing for a use of the key
         return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
     if value is None or value == {}:
         return ""
@@ -81,7 +83,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def without_password(url: str) -> str:
-    """A URL whose password is masked."""
+    """Return the URL with its password masked."""
     parts = urlsplit(url)
     if parts.password is None:
         return url

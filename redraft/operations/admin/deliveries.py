@@ -1,7 +1,7 @@
 """Sends webhooks: leases due deliveries from the outbox, posts them in parallel, and stores the outcomes.
 
-Every worker process sends. The lease prevents that two workers send a delivery at once. If a worker dies between
-sending and storing, the delivery is sent again with the same `webhook-id`.
+Every worker process sends webhooks. The lease of a delivery prevents that two workers send it at the same time. If a
+worker dies between sending and storing, another worker sends the delivery again with the same `webhook-id`.
 """
 
 import threading
@@ -26,20 +26,21 @@ from redraft.storage.jobs.webhooks import ClaimedDelivery
 log = structlog.get_logger()
 
 AT_ONCE_MAX = 16
-"""The maximum of parallel deliveries in a worker process."""
+"""The maximum of parallel deliveries of one worker process."""
 PER_RECEIVER_MAX = 2
-"""The maximum to one host and port."""
+"""The maximum of parallel deliveries to one receiver, which is a host and a port."""
 SLOW_AT_ONCE_MAX = 8
-"""The maximum to receivers that did not answer the last time, so that they never take all slots."""
+"""The maximum of parallel deliveries to slow receivers. The remaining slots are free for other receivers."""
+# Users choose the receivers, so their number is not bounded
 _SLOW_KNOWN_MAX = 200
-# Longer than any attempt: resolving the name, 15 s for the request, and storing the outcome
+# Longer than any attempt, which resolves the name, makes a request of at most 15 s, and stores the outcome for 30 s
 LEASE_S = 90.0
 _STORE_FOR_S = 30.0
 _GONE = 410
 
 
 class DeliverySlots:
-    """The deliveries in flight in this process by receiver, and the receivers that were slow."""
+    """Counts the deliveries in flight of this process by receiver, and lists the receivers that were slow."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -56,7 +57,7 @@ class DeliverySlots:
         return self.in_flight < AT_ONCE_MAX
 
     def spared(self) -> list[str]:
-        """The receivers that get no further delivery now."""
+        """Return the receivers that get no further delivery now."""
         with self._changed:
             full = {receiver for receiver, count in self._in_flight.items() if count >= PER_RECEIVER_MAX}
             slow_in_flight = sum(self._in_flight[receiver] for receiver in self._slow)
@@ -69,11 +70,12 @@ class DeliverySlots:
     def leave(self, receiver: str) -> None:
         with self._changed:
             self._in_flight[receiver] -= 1
+            # An addition drops the entries with 0, so that the counter does not grow with every new receiver
             self._in_flight += Counter()
             self._changed.notify_all()
 
     def record(self, receiver: str, *, is_slow: bool) -> None:
-        """Record whether a receiver answered; only the latest slow receivers are kept."""
+        """Record whether a receiver answered. Only the latest slow receivers are kept."""
         with self._changed:
             self._slow.pop(receiver, None)
             if is_slow:
@@ -87,7 +89,7 @@ class DeliverySlots:
 
 
 class Deliverer:
-    """One per worker process; a thread of its own calls `run_once` repeatedly."""
+    """Sends the webhooks of one worker process. A separate thread calls `run_once` repeatedly."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -95,9 +97,9 @@ class Deliverer:
         self._is_closing = False
 
     def run_once(self) -> None:
-        """Wait until the outbox changes, at most for the pause of a sweep, then start the due deliveries.
+        """Wait for a new entry in the outbox, at most `sweep_s`, and start the due deliveries.
 
-        Raises Unavailable if the database is away.
+        Raises Unavailable if the database cannot be reached.
         """
         changed = self._services.database.changed_tables["webhooks"]
         changed.wait(self._services.settings.sweep_s)
@@ -105,21 +107,21 @@ class Deliverer:
         self.send_due()
 
     def send_due(self) -> None:
-        """Start the due deliveries, each in a thread, up to the maximum."""
+        """Start the due deliveries, each in its own thread, while slots are free."""
         if self._is_closing or not self._slots.has_room:
             return
         with self._services.database.read() as connection:
             is_idle = not webhooks.has_due(connection)
         for claimed in [] if is_idle else self._claim():
-            # Daemon threads, since a process that has to end must not wait for a slow receiver
+            # Daemon threads: a process that ends must not wait for a slow receiver
             threading.Thread(target=self._send, args=(claimed,), name=claimed.delivery.id[-12:], daemon=True).start()
 
     def close(self) -> None:
-        """Start no delivery from now on."""
+        """Start no further delivery."""
         self._is_closing = True
 
     def finish(self, within_s: float) -> bool:
-        """Wait for the deliveries in flight; False if some did not end in time. Another worker sends these again."""
+        """Wait for the deliveries in flight. False if some did not end in time; another worker sends these again."""
         return self._slots.wait_empty(within_s)
 
     def _claim(self) -> list[ClaimedDelivery]:
@@ -147,12 +149,12 @@ class Deliverer:
             log.warning("webhook_outcome_not_stored", delivery_id=claimed.delivery.id, reason=error.message)
         finally:
             self._slots.leave(receiver)
-            # The last look may have found more due deliveries than free slots
+            # The last claim may have left due deliveries, since no slot was free
             self._services.database.changed_tables["webhooks"].set()
 
 
 def deliver(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots) -> None:
-    """Make one attempt: post the event without an open unit of work, then store the outcome.
+    """Make one attempt: post the event, and store the outcome. No transaction is open while the request is made.
 
     Raises Unavailable if the outcome cannot be stored; the delivery is sent again after its lease expires.
     """
@@ -166,7 +168,7 @@ def deliver(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots) 
         job_id=delivery.job_id,
         run_id=delivery.run_id,
         attempt=delivery.attempts,
-        outcome=values.get("status", "put_off") if is_ours else "came_late",
+        outcome=values.get("status", "rescheduled") if is_ours else "lease_lost",
         http_status=values["last_status"],
         error=values["last_error"],
         seconds=round(time.monotonic() - started_at, 3),
@@ -225,11 +227,11 @@ def _outcome_of(claimed: ClaimedDelivery, reply: Reply) -> dict[str, Any]:
 
 
 def _reschedule(
-    claimed: ClaimedDelivery, words: str, status: int | None = None, asked_s: float | None = None
+    claimed: ClaimedDelivery, words: str, status: int | None = None, retry_after_s: float | None = None
 ) -> dict[str, Any]:
-    """Reschedule a delivery by the retry schedule; after its end the delivery has failed."""
+    """Return the changes of a failed attempt: the time of the next one, or the failure if this was the last one."""
     delivery = claimed.delivery
-    wait = wait_s(delivery.attempts - delivery.attempts_before, asked_s=asked_s)
+    wait = wait_s(delivery.attempts - delivery.attempts_before, asked_s=retry_after_s)
     if wait is None:
         return _failed(words, status)
     return {"next_at": DbNow(round(wait, 3)), "last_status": status, "last_error": words}

@@ -11,7 +11,7 @@ from redraft.storage.engine import schema
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The state of one part, in words, with the remedy if it is not ready."""
+    """The state of one part. `detail` is a phrase about the state, with a remedy if the part is not ready."""
 
     name: str
     is_ready: bool
@@ -19,9 +19,9 @@ class Check:
 
 
 def check_readiness(services: Services) -> list[Check]:
-    """Database, migrations, broker and workers, each bounded to a few seconds."""
+    """Check database, migrations, workers and broker. Each check ends within a few seconds."""
     checks: list[Check] = []
-    # Each needs the one before it
+    # Migrations need the database, and workers need the schema: a later check would only repeat the same error
     for name, probe in (("database", _database), ("migrations", _migrations), ("workers", _workers)):
         if all(check.is_ready for check in checks):
             checks.append(_check(services, name, probe))
@@ -56,7 +56,7 @@ def _workers(services: Services) -> str:
 
 
 def alive_workers(services: Services) -> int:
-    """The number of workers with a heartbeat within the last three intervals."""
+    """Return the number of workers with a heartbeat within the last three intervals."""
     with services.database.read() as connection:
         return len(workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
 

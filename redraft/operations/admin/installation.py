@@ -1,4 +1,4 @@
-"""The parts of this installation: models with prices, database, broker, versions."""
+"""Describes this installation: its models with prices, its database, its broker and its versions."""
 
 import platform
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from redraft.storage.admin import metrics
 from redraft.storage.engine import schema
 
 # Prices per million tokens are computed from the price of a short call, since some prices rise with the prompt's length
-_ASKED_TOKENS = 1000
-_PER_MILLION = Decimal(1_000_000) / _ASKED_TOKENS / 10**9
+_SAMPLE_TOKENS = 1000
+_PER_MILLION = Decimal(1_000_000) / _SAMPLE_TOKENS / 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,10 @@ class ModelLine:
     """A model that jobs can use.
 
     Attributes:
-        is_ready: whether it can be called: its key is set, or it needs none.
-        uses: its roles in jobs that name no model: `generator`, `evaluator`.
-        input_usd: the price per million tokens; None if it is unknown.
+        is_ready: whether jobs can call the model, since its provider is configured.
+        uses: the roles of the model in jobs that name no model: `generator`, `evaluator`.
+        input_usd: the price in USD per million input tokens; None if it is unknown.
+        output_usd: the price in USD per million output tokens; None if it is unknown.
     """
 
     id: str
@@ -50,7 +51,7 @@ class Parts:
 
 
 def list_models(services: Services) -> list[ModelLine]:
-    """A model of each provider, the default models, and the models with a price or a limit in the settings."""
+    """List a model of each provider, the default models, and the models with a price or a limit in the settings."""
     settings, known = services.settings, services.providers.models()
     notes = {each.provider: each.note for each in known}
     names = [*(each.id for each in known), settings.evaluator_model, *settings.prices, *settings.model_limits]
@@ -63,15 +64,15 @@ def list_models(services: Services) -> list[ModelLine]:
             services.providers.is_configured(ref.provider),
             uses.get(ref, ()),
             notes[ref.provider],
-            _price(services, ref, Usage(_ASKED_TOKENS, 0, 0)),
-            _price(services, ref, Usage(0, 0, _ASKED_TOKENS)),
+            _price(services, ref, Usage(_SAMPLE_TOKENS, 0, 0)),
+            _price(services, ref, Usage(0, 0, _SAMPLE_TOKENS)),
         )
         for ref in dict.fromkeys(refs)
     ]
 
 
 def _read(name: str) -> ModelRef | None:
-    """The model with this name; None for a pattern such as `openai:*`, which limits may have."""
+    """Return the model with this name; None for a pattern such as `openai:*`, which a limit may name."""
     if not name or "*" in name:
         return None
     try:
@@ -94,7 +95,7 @@ def _price(services: Services, ref: ModelRef, usage: Usage) -> str | None:
 
 
 def inspect_parts(services: Services) -> Parts:
-    """Collect the versions and addresses. Raises Unavailable if the database is away."""
+    """Collect the versions and addresses. Raises Unavailable if the database cannot be reached."""
     settings = services.settings
     with services.database.read() as connection:
         size = metrics.size_bytes(connection)

@@ -27,7 +27,7 @@ _USE_NOTED_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The key of a request, and its scopes."""
+    """The id of the API key of a request, and the scopes of the key."""
 
     key_id: str
     scopes: frozenset[Scope]
@@ -41,7 +41,7 @@ def create_key(
     lifetime_s: float | None = None,
     once: str | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Create a key that expires after `lifetime_s`, if that is set. Only this call returns its token.
+    """Create a key, which expires after `lifetime_s` if that is set. Only this call returns the token of the key.
 
     `once` is an idempotency key: a second call with the same value creates no key.
 
@@ -59,7 +59,7 @@ def create_key(
     with services.database.write() as connection:
         made = api_keys.add(connection, values, lifetime_s=lifetime_s)
         if made is None:
-            raise Conflict("This key was made already; its token is shown only once.", code="key_made")
+            raise Conflict("This key already exists, and its token is shown only once.", code="key_made")
         # After the insert, so that the new key counts too
         if api_keys.count_valid(connection, name) > 1:
             words = f"There is a valid key named {name!r}: choose another name, or revoke that key first."
@@ -68,7 +68,7 @@ def create_key(
 
 
 def list_keys(services: Services) -> list[dict[str, Any]]:
-    """All keys, oldest first, with `state`: valid, revoked or expired."""
+    """List all keys, oldest first. The `state` of a key is valid, revoked or expired."""
     with services.database.read() as connection:
         return [_shown(key) for key in api_keys.all_keys(connection)]
 
@@ -80,7 +80,7 @@ def _shown(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def revoke_key(services: Services, prefix: str) -> str:
-    """Revoke the only valid or expired key whose id begins with this prefix.
+    """Revoke the key whose id begins with this prefix, and return the id. Revoked keys do not count.
 
     Raises NotFound if no key matches, and Conflict if several keys match.
     """
@@ -89,14 +89,14 @@ def revoke_key(services: Services, prefix: str) -> str:
     if not found or not prefix:
         raise NotFound("API key", prefix)
     if len(found) > 1:
-        raise Conflict(f"{prefix!r} is the beginning of several keys' ids; write more of it.", code="ambiguous_id")
+        raise Conflict(f"{prefix!r} begins the ids of several keys; write more of the id.", code="ambiguous_id")
     with services.database.write() as connection:
         api_keys.revoke(connection, found[0])
     return found[0]
 
 
 def authenticate(services: Services, token: str | None) -> Caller:
-    """The caller with this token.
+    """Return the caller with this token.
 
     Raises Forbidden if the token is missing (`unauthenticated`) or not valid (`invalid_key`).
     """
@@ -124,5 +124,5 @@ def _note_use(services: Services, key_id: str) -> None:
 
 
 def hash_of(token: str) -> str:
-    """The hash of a token. A fast hash is enough: 256 random bits cannot be guessed."""
+    """Return the hash of a token. A fast hash is safe, since nobody can guess 256 random bits."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()

@@ -1,7 +1,7 @@
 """Prometheus metrics from the database, the same for all workers and API processes.
 
-No process counts anything. The current state is a gauge; ended jobs and calls are gauges over the last five minutes,
-which an index answers quickly however many jobs are stored.
+No process counts events: a killed worker would lose its counts, and workers have no port to scrape. Ended jobs and
+calls are gauges over the last five minutes. Their queries use partial indexes, so stored jobs do not slow them down.
 """
 
 import threading
@@ -18,9 +18,9 @@ from redraft.storage.admin import metrics, workers
 from redraft.storage.engine import schema
 
 WINDOW_S = 300.0
-# Several Prometheus servers may scrape at once; each collection costs the database some queries
+# Several Prometheus servers may scrape at the same time, and each collection costs the database several queries
 _FRESH_S = 5.0
-# Model names come from requests: the less used ones share a label, so that the number of series stays bounded
+# Requests choose model names. The less used models share a label, so that the number of series is bounded
 _MODELS_MAX = 30
 _OTHER = "other"
 _STATES = ("waiting", "delayed", "in_flight", "lost")
@@ -29,43 +29,44 @@ _OUTCOMES = {"ok": "succeeded", "dup": "superseded", "error": "failed", "unknown
 FAMILIES = {
     "database_up": "Whether the database answers.",
     "broker_up": "Whether the broker answers.",
-    "build_info": "This program's version, and the schema's that it found.",
+    "build_info": "Versions of this program and of the schema in the database.",
     "database_bytes": "Size of the database on its disk.",
     "workers": "Workers with a heartbeat within the last three intervals.",
     "worker_slots": "Steps that the workers can execute at once.",
     "jobs_live": "Jobs that have not ended.",
-    "jobs_suspected": "Live jobs that lost several workers: they run in a process of their own.",
-    "steps": "Next steps of live jobs: waiting for a worker, delayed, in_flight, or lost with their worker.",
-    "oldest_wait_seconds": "How long the longest waiting step has been due.",
-    "sweeper_lag_seconds": "How long the most overdue step has been due or lost without a notification of the workers.",
+    "jobs_suspected": "Live jobs whose steps lost several workers, and now run in separate processes.",
+    "steps": "Next steps of live jobs by state: waiting for a worker, delayed, in_flight, or lost with their worker.",
+    "oldest_wait_seconds": "Time for which the longest waiting step has been due.",
+    "sweeper_lag_seconds": "Longest time for which a due or lost step has caused no notification of the workers.",
     "jobs_ended_5m": "Jobs that ended in the last five minutes.",
     "calls_open": "Open calls to models.",
     "calls_5m": "Calls that ended in the last five minutes.",
-    "call_seconds_5m": "Total time of those calls.",
-    "tokens_5m": "Tokens of those calls; cached_input is a part of input.",
-    "cost_usd_5m": "Cost of those calls with a known price.",
-    "unpriced_calls_5m": "Those calls with an unknown cost.",
+    "call_seconds_5m": "Total duration of the calls that ended in the last five minutes.",
+    "tokens_5m": "Tokens of the calls that ended in the last five minutes; cached_input is a part of input.",
+    "cost_usd_5m": "Known cost of the calls that ended in the last five minutes.",
+    "unpriced_calls_5m": "Calls with an unknown cost that ended in the last five minutes.",
     "webhook_deliveries": "Webhook deliveries that are pending or have failed.",
-    "webhook_oldest_due_seconds": "How long the longest waiting webhook delivery has been due.",
+    "webhook_oldest_due_seconds": "Time for which the longest waiting webhook delivery has been due.",
     "metrics_seconds": "Time to collect the metrics.",
 }
 """The help text of each metric; all names get the prefix `redraft_`."""
 
 
 class Gauges:
-    """The values of the metrics by name and labels."""
+    """Holds the values of the metrics by name and labels."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
 
     def add(self, name: str, value: float, **labels: str) -> None:
-        """Add to the value with these labels, which begins with 0."""
+        """Add to the value with these labels. Every value begins with 0."""
         escaped = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
         values = self._values[name]
         values[escaped] = values.get(escaped, 0.0) + float(value)
 
     def exposition(self) -> str:
-        """Prometheus' text format, version 0.0.4."""
+        """Return all values in Prometheus' text format, version 0.0.4."""
+        # By hand: prometheus_client would be a dependency for a registry, which has nothing to register here
         lines: list[str] = []
         for name, values in self._values.items():
             if values:
@@ -89,7 +90,7 @@ class Metrics:
         self._stale_at = 0.0
 
     def read(self) -> str:
-        """All metrics in the text format of Prometheus; only `…_up` metrics if the database does not answer."""
+        """Return all metrics in the text format of Prometheus; only `…_up` metrics if the database does not answer."""
         with self._lock:
             if time.monotonic() >= self._stale_at:
                 self._text = collect(self._services).exposition()
@@ -98,12 +99,12 @@ class Metrics:
 
 
 def collect(services: Services) -> Gauges:
-    """Every metric, by short read transactions."""
+    """Collect all metrics in short read transactions."""
     began = time.monotonic()
     gauges = Gauges()
     is_up = _is_up(lambda: _add_from_database(gauges, services))
     if not is_up:
-        # A database that went away half-way has left some values, which would read as all there are
+        # Some values are missing if the connection broke during the collection, and the rest would look complete
         gauges = Gauges()
     gauges.add("database_up", is_up)
     gauges.add("broker_up", _is_up(services.queue.ping))
@@ -154,7 +155,7 @@ def _add_workers(gauges: Gauges, alive: list[dict[str, Any]]) -> None:
 
 
 def _add_live(gauges: Gauges, rows: list[dict[str, Any]]) -> None:
-    # Values of 0 are listed too: an alert on a series that is missing never fires
+    # Values of 0 are exported too: an alert on a missing series never fires
     for status in ("queued", "running"):
         gauges.add("jobs_live", sum(row["jobs"] for row in rows if row["status"] == status), status=status)
     for step in ("generate", "evaluate"):

@@ -18,7 +18,7 @@ _ANSWERED = frozenset({"output_truncated", "empty_output", "refused"})
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
-    """The outcome of the call; `cost_usd` is None if it is unknown."""
+    """The outcome of the call. `cost_usd` is None if the price of the model is unknown or the call has no usage."""
 
     model: str
     latency_ms: int
@@ -31,17 +31,20 @@ class ModelCheck:
 
 
 def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
-    """Make one short real call to a model, by default to the default model. Raises Invalid if it cannot be called."""
+    """Make one short real call to a model. Without a name, this is the default model.
+
+    Raises Invalid if the model is unknown, or its provider is not configured.
+    """
     providers = services.providers
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")
     longest_s = services.settings.call_timeout_s
     started_at = time.monotonic()
-    usage, error = _ask(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
+    usage, error = _call(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
     latency_ms = round((time.monotonic() - started_at) * 1000)
     return ModelCheck(str(ref), latency_ms, cost_usd(providers.price(ref, usage)) if usage else None, error)
 
 
-def _ask(
+def _call(
     services: Services, ref: ModelRef, timeout_s: float, adaptations: int
 ) -> tuple[Usage | None, ProviderError | None]:
     # Enough output for models that think before they answer
@@ -50,7 +53,8 @@ def _ask(
     try:
         return CALLS_LOOP.run(provider.send(provider.wire_body(chat), timeout_s=timeout_s)).usage, None
     except ProviderError as error:
+        # The provider has changed the request after this refusal, so the same call may succeed now
         if error.is_adapted and adaptations:
-            return _ask(services, ref, timeout_s, adaptations - 1)
+            return _call(services, ref, timeout_s, adaptations - 1)
         usage = error.usage if isinstance(error, UnusableReply) else None
         return usage, None if error.code in _ANSWERED else error

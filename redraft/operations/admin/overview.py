@@ -1,6 +1,6 @@
-"""The overview page: running jobs, the results of today, workers, and problems of the installation.
+"""Collects the data of the overview page: running jobs, figures of today, workers, problems of the installation.
 
-It makes a fixed number of short queries, each from an index.
+The number of queries is fixed, and each query uses an index.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ _STARTER = {True: "redraft serve", False: "redraft worker"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that blocks jobs, or a note about one that does not, with its remedy."""
+    """A problem of the installation, with a remedy. Jobs are blocked, unless `is_note` is true."""
 
     words: str
     remedy: str
@@ -37,7 +37,7 @@ class Problem:
 
 
 _TINY = Problem(
-    "No key of a provider is set, so the bundled tiny model generates answers: only for trying out.",
+    "No key of a provider is set, so the bundled tiny model generates answers. It is only suitable for a first try.",
     "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, in the environment or in .env, and start Redraft again.",
     is_note=True,
 )
@@ -45,7 +45,7 @@ _TINY = Problem(
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures at the top of the page; those of today are since midnight UTC.
+    """The figures at the top of the page. Today begins at midnight UTC.
 
     Attributes:
         oldest_wait_s: the longest time that a step of a queued job has been due; None if none is due.
@@ -64,13 +64,13 @@ class Figures:
 
     @property
     def accepted_percent(self) -> int | None:
-        """The share of accepted jobs, rounded down, since 99.9 % must not read as all; None without jobs."""
+        """The percentage of accepted jobs, rounded down, so that 99.9 % does not show as 100 %; None without jobs."""
         return 100 * self.accepted_today // self.succeeded_today if self.succeeded_today else None
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run; `ended` is the number of ended items while it is running, otherwise None."""
+    """A run. `ended` is the number of ended items of a running run, and None for other runs."""
 
     run: RunRecord
     ended: int | None
@@ -78,7 +78,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Jobs, runs and workers; a job is a row of `storage/admin/overview.py` with `iteration_now` and `cost_usd`."""
+    """Jobs, runs and workers. A job is a row of `storage/admin/overview.py` with `iteration_now` and `cost_usd`."""
 
     figures: Figures
     running: Sequence[Mapping[str, Any]]
@@ -105,7 +105,7 @@ def view_overview(services: Services) -> Overview:
     checks = check_readiness(services)
     # The queries of the page fail if the schema is missing, and the page must still name the problem
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})
-    # The worst first
+    # Unready parts come first, since they block all jobs
     problems = [_problem_of(services, check) for check in checks if not check.is_ready] + _model_problems(services)
     return Overview(problems, checks, _activity(services) if can_read else None)
 
@@ -113,10 +113,10 @@ def view_overview(services: Services) -> Overview:
 def _problem_of(services: Services, check: Check) -> Problem:
     starter = _STARTER[services.settings.is_embedded_broker]
     remedies = {
-        "database": ("Check that it runs and that REDRAFT_DATABASE_URL names it.", "redraft doctor"),
-        "migrations": ("Bring it up to date.", "redraft db upgrade"),
+        "database": ("Check that the database runs and that REDRAFT_DATABASE_URL names it.", "redraft doctor"),
+        "migrations": ("Upgrade the schema.", "redraft db upgrade"),
         "workers": ("Jobs wait until one is started.", starter),
-        "broker": ("Check that it runs and that REDRAFT_BROKER_URL names it.", "redraft doctor"),
+        "broker": ("Check that the broker runs and that REDRAFT_BROKER_URL names it.", "redraft doctor"),
     }
     remedy, command = remedies[check.name]
     words = "No worker is alive." if check.name == "workers" else check.detail
@@ -141,7 +141,7 @@ def _model_problems(services: Services) -> list[Problem]:
 
 
 def list_workers(services: Services) -> list[dict[str, Any]]:
-    """The workers that are alive, each with the number of its steps `in_flight`."""
+    """List the workers that are alive. `in_flight` is the number of steps that a worker executes."""
     with services.database.read() as connection:
         return _workers(connection, services)
 
@@ -164,7 +164,7 @@ def _activity(services: Services) -> Activity:
 
 
 def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
-    # While an answer is generated, the row still counts the iterations before it
+    # While an answer is generated, the row counts only the iterations before this one
     iteration_now = row["iteration"] + (row["step"] == "generate")
     return {**row, "iteration_now": iteration_now, "cost_usd": cost_usd(row["cost_nano_usd"], row["unpriced_calls"])}
 

@@ -1,7 +1,6 @@
 """Deletes jobs that ended long ago, with their iterations, calls and events, and old calls of drafts.
 
-Each unit of work takes a few hundredths of a second and is followed by a pause of the same length, so that workers and
-requests are not blocked.
+Each unit of work takes about 50 ms. A pause follows, so that workers and requests are not blocked.
 """
 
 import random
@@ -37,14 +36,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Selects the jobs that ended before a time, with one of these statuses; no status selects all."""
+    """Selects jobs that ended before a time, and have one of the statuses. Without statuses it selects all of them."""
 
     before: datetime
     statuses: tuple[str, ...]
 
 
 def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) -> Retention:
-    """The selection of jobs that ended this long ago, by the clock of the database.
+    """Select the jobs that ended at least `older_s` seconds ago by the clock of the database.
 
     Raises Invalid if a status is not the status of an ended job, or the time is before the year 1.
     """
@@ -57,15 +56,15 @@ def too_old(services: Services, older_s: float, statuses: Sequence[str] = ()) ->
 
 
 def count(services: Services, what: Retention) -> dict[str, int]:
-    """The number of selected jobs, by status."""
+    """Count the selected jobs, by status."""
     with services.database.read() as connection:
         return retention.count_ended(connection, what.before, what.statuses)
 
 
 def prune(services: Services, what: Retention, on_progress: Progress = lambda _done, _of: None) -> dict[str, int]:
-    """Delete the selected jobs, never live ones. Returns their number by status.
+    """Delete the selected jobs. Returns the number of deleted jobs by status.
 
-    It can be interrupted at any time and repeated. `on_progress` gets the number of deleted jobs, and the total.
+    A deletion can be interrupted at any time and repeated. `on_progress` gets the number of deleted jobs and the total.
     """
     total = sum(count(services, what).values())
     removed: Counter[str] = Counter()
@@ -86,19 +85,19 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
 
 
 def _find(services: Services, what: Retention, last: EndedJob | None, limit: int) -> list[EndedJob]:
-    # After the last job of the batch before: dead index entries at the beginning make a new search slow
+    # The search begins after the last batch: at the beginning of the index, dead entries would slow it down
     with services.database.read() as connection:
         return retention.find_ended(connection, what.before, what.statuses, after=last, limit=limit)
 
 
 def count_drafts(services: Services, what: Retention) -> int:
-    """The number of old calls of drafts; 0 if the selection names statuses, which drafts do not have."""
+    """Count the old calls of drafts. The count is 0 if the selection names statuses, since drafts have none."""
     with services.database.read() as connection:
         return 0 if what.statuses else retention.count_jobless(connection, what.before)
 
 
 def prune_drafts(services: Services, what: Retention) -> int:
-    """Delete the old calls of drafts; returns their number."""
+    """Delete the old calls of drafts, and return the number of deleted calls."""
     if what.statuses:
         return 0
     return in_batches(
@@ -107,7 +106,7 @@ def prune_drafts(services: Services, what: Retention) -> int:
 
 
 def in_batches(services: Services, remove: Callable[[Connection, int], int]) -> int:
-    """Delete up to a number of rows again and again, until none is left; returns how many were deleted."""
+    """Call `remove` with a maximum of rows until it deletes none. Returns the number of deleted rows."""
     size, total = _BATCH, 0
     while True:
         limit, began = size, time.monotonic()
@@ -122,12 +121,12 @@ def in_batches(services: Services, remove: Callable[[Connection, int], int]) -> 
 
 
 def forget_some(services: Services) -> None:
-    """Delete some old jobs and calls of drafts. Every sweep calls it; it acts about every 15 seconds.
+    """Delete some old jobs and calls of drafts. Every sweep calls this function, which acts about every 15 seconds.
 
-    Raises Unavailable if the database does not answer; a later sweep deletes them.
+    Raises Unavailable if the database does not answer; a later sweep tries again.
     """
     settings = services.settings
-    # Every worker sweeps; by chance they seldom delete at the same time
+    # Every worker sweeps. A random choice makes it unlikely that two workers delete at the same time
     is_turn = random.random() * _FORGET_EVERY_S < settings.sweep_s  # noqa: S311 - spreads load, guards nothing
     if settings.retention_days is None or not is_turn:
         return
@@ -142,7 +141,7 @@ def forget_some(services: Services) -> None:
 
 
 def next_size(size: int, took_s: float) -> int:
-    """The size of the next batch by the time of this one: one job may hold a kilobyte, another a hundred megabytes."""
+    """The size of the next batch, from the duration of this one: a job may hold a kilobyte or a hundred megabytes."""
     if took_s > _BATCH_S:
         return max(1, size // 2)
     return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

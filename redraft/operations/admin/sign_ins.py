@@ -1,4 +1,4 @@
-"""Signs browsers in to the pages by an API key, until they sign out or 12 hours have passed."""
+"""Signs browsers in to the pages with an API key. A session ends at the sign-out, or after 12 hours."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""The usage and cost of all model calls, by day and model."""
+"""Reports the usage and cost of all model calls, by day and model."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ LINES_MAX = 1000
 
 
 class UsageSums(Resource):
-    """The usage of several calls; failed calls count too."""
+    """The usage of several calls, including failed calls."""
 
     calls: int
     failed_calls: int
@@ -56,7 +56,7 @@ def report(
     model: str | None = None,
     kind: str | None = None,
 ) -> UsageReport:
-    """The usage of the calls that ended within a span; the default is the last 30 days.
+    """Report the usage of the calls that ended within a span. The default span is the last 30 days.
 
     Raises Invalid if the span is longer than a year (`span_too_long`), or ends before it begins (`empty_span`).
     """

@@ -1,4 +1,4 @@
-"""Checks a dataset as a run would read it, without storing or paying anything."""
+"""Checks the rows of a file as a run would read them. Nothing is stored, and no model is called."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -29,21 +29,21 @@ class BadRowReport(Resource):
 
 
 class SampleRow(JobFields):
-    """A row as a normal request."""
+    """A row as a normalised request."""
 
     line: int = Field(description="The line of the file where the row begins.")
     custom_id: str
     kind: JobKind
-    answer: str = Field(description="The answer to evaluate, if the row has one.")
+    answer: str = Field(description="The answer to evaluate, if the row has an answer.")
 
 
 class DatasetCheck(Resource):
-    """The rows of a file as a run would read them; nothing is stored."""
+    """The result of a check: the rows of a file as a run would read them."""
 
     format: str
     delimiter: str | None
     version: str
-    rows: int = Field(description="Good and bad ones.")
+    rows: int = Field(description="The number of good and bad rows.")
     good: int
     bad: int
     kinds: dict[str, int] = Field(description="By kind of job, the number of good rows.")
@@ -51,18 +51,18 @@ class DatasetCheck(Resource):
     never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
     unused: list[UnusedColumn]
     samples: Annotated[list[dict[str, Any]], As(list[SampleRow])] = Field(
-        description="The first good rows as normal requests."
+        description="The first good rows as normalised requests."
     )
-    duplicates: int = Field(description="Rows with the id of an earlier one; they are bad.")
-    blank: dict[str, int] = Field(description="By field, the number of rows whose column for it is empty.")
+    duplicates: int = Field(description="Bad rows that have the custom_id of an earlier row.")
+    blank: dict[str, int] = Field(description="By field, the number of rows in which the column of the field is empty.")
     literal: int = Field(description="Rows that look like templates and have no vars.")
     errors: list[BadRowReport] = Field(description="The first bad rows.")
     calls_max: int = Field(description="The maximum of model calls, without retries after failures.")
     cost_max_usd: str | None = Field(
-        description="Their maximum cost, with 8192 output tokens for a call without an output limit; "
+        description="The maximum cost of these calls, with 8192 output tokens for a call without an output limit; "
         "null if a price is unknown."
     )
-    unpriced_models: list[str] = Field(description="Models without a known price: REDRAFT_PRICES sets it.")
+    unpriced_models: list[str] = Field(description="Models without a known price; REDRAFT_PRICES sets prices.")
 
 
 def check_dataset(
@@ -75,7 +75,7 @@ def check_dataset(
     defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Read a file once, as a run with these defaults and overrides would.
+    """Read a file once, as a run with these defaults and overrides would read it.
 
     Raises Invalid if the file cannot be read, or the defaults or overrides are not valid.
     """

@@ -1,4 +1,4 @@
-"""Imports datasets as streams of rows, and reads them. Equal rows are stored once, by version."""
+"""Imports datasets as streams of rows, and reads them. Files with equal rows are one dataset."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,8 +22,8 @@ from redraft.storage.bulk import datasets
 from redraft.storage.bulk.datasets import DatasetRecord
 
 _BATCH = 500
-# A dead process leaves its import unfinished; no upload takes a day
-_BROKEN_OFF_S = 24 * 3600.0
+# A process that dies leaves its import unfinished, and no upload takes a day
+_UNFINISHED_S = 24 * 3600.0
 _NAME_CHARS = 200
 
 
@@ -36,23 +36,23 @@ class DatasetColumns(Resource):
 
 
 class RowFields(JobFields):
-    """The fields of a job that a row gives."""
+    """The fields of a job that a row holds."""
 
     answer: str = Field(description="An answer to evaluate.")
 
 
 class Dataset(Resource):
-    """The rows of a run; `version` is their hash, so equal rows are the same dataset."""
+    """The rows of a file. `version` is the hash of the rows, so files with equal rows are the same dataset."""
 
     id: str
     object: Literal["dataset"] = "dataset"
     name: str
     version: str
     format: str
-    rows: int = Field(description="Good and bad ones.")
+    rows: int = Field(description="The number of good and bad rows.")
     bad_rows: int
     columns: Annotated[dict[str, Any], As(DatasetColumns)] = Field(
-        description="Which column became which field, and which became none."
+        description="The columns that fill fields, and the columns that fill none."
     )
     created_at: Moment
     urls: Urls
@@ -79,14 +79,14 @@ def import_dataset(
     file_format: Format | None = None,
     mapping: Mapping[str, str] | None = None,
 ) -> tuple[Dataset, bool]:
-    """Store the rows of a file, a batch at a time. Returns the dataset, and whether no dataset has equal rows yet.
+    """Store the rows of a file in batches. Returns the dataset, and whether it is new: no other has equal rows.
 
     Raises Invalid if the file cannot be read, its columns are ambiguous, or none of its rows is good (`no_good_rows`).
     """
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
     dataset_id = new_id("dataset")
     with services.database.write() as connection:
-        datasets.remove_unfinished(connection, older_than_s=_BROKEN_OFF_S)
+        datasets.remove_unfinished(connection, older_than_s=_UNFINISHED_S)
         named = name[:_NAME_CHARS] or "dataset"
         datasets.add(connection, {"id": dataset_id, "name": named, "format": reader.format, "columns": {}})
     try:
@@ -100,7 +100,7 @@ def import_dataset(
 
 
 def _store_rows(services: Services, dataset_id: str, reader: RowReader) -> int:
-    """Store all rows and return the number of bad ones; raises Invalid if all are bad."""
+    """Store all rows, and return the number of bad rows. Raises Invalid if all rows are bad."""
     count, first = 0, list[BadRow]()
     numbered = enumerate(reader)
     while batch := list(islice(numbered, _BATCH)):
@@ -132,7 +132,7 @@ def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]
 
 def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) -> tuple[Dataset, bool]:
     with services.database.write() as connection:
-        # Only after the last row is the version known
+        # The version is the hash of all rows, so it is known only after the last one
         known = datasets.find_version(connection, reader.digest)
         if known is not None:
             datasets.remove(connection, dataset_id)
@@ -160,7 +160,10 @@ def list_datasets(services: Services, *, cursor: str | None, limit: int) -> tupl
 
 
 def list_items(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:
-    """The rows after this position, in the file's order, from 0. Raises NotFound if there is no such dataset."""
+    """The rows after this position, in the order of the file. The first row has position 0.
+
+    Raises NotFound if there is no such dataset.
+    """
     with services.database.read() as connection:
         find(connection, dataset_id)
         rows = datasets.list_items(connection, dataset_id, after=after, limit=limit)
@@ -174,7 +177,7 @@ def item_resource(stored: Mapping[str, Any]) -> DatasetItem:
 
 
 def find(connection: Connection, dataset_id: str) -> DatasetRecord:
-    """A dataset's row. Raises NotFound if there is no such dataset, or its import has not ended."""
+    """The record of a dataset. Raises NotFound if there is no such dataset, or its import has not ended."""
     record = datasets.get(connection, dataset_id)
     return existing(record if record and record.version else None, "dataset", dataset_id)
 

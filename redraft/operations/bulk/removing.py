@@ -1,6 +1,6 @@
 """Deletes runs and datasets in small units of work with pauses, so that workers and requests are not blocked.
 
-A deletion that was interrupted continues when it is requested again.
+If a deletion is interrupted, the next request continues it.
 """
 
 from sqlalchemy import Connection
@@ -25,7 +25,7 @@ def delete_run(services: Services, run_id: str) -> None:
 
 
 def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
-    """Delete some items of a run, and return their number. Without items left, delete the run and return 0."""
+    """Delete some items of a run, and return their number. If no item is left, delete the run and return 0."""
     run = runs.lock(connection, run_id)
     if run is None:
         return 0
@@ -58,6 +58,6 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
         if (run_id := runs.one_of_dataset(connection, dataset_id)) is not None:
             words = f"Dataset {dataset_id} is used by run {run_id}: delete its runs before you delete it."
             raise Conflict(words, code="dataset_in_use")
-        # Hidden at once: no new run can use it while its rows are deleted
+        # Without a version the dataset is hidden, so no new run can use it while its rows are deleted
         datasets.finish(connection, dataset_id, {"version": None})
     in_batches(services, lambda connection, limit: datasets.remove_some(connection, dataset_id, limit))

@@ -1,4 +1,4 @@
-"""The tables of runs and comparisons that `redraft.reports` renders in all its formats."""
+"""Builds the tables of runs and comparisons that `redraft.reports` renders."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -21,11 +21,11 @@ from redraft.storage.bulk import runs as stored_runs
 Number = TypeVar("Number", int, float)
 
 # All items of a run usually have the same models and limits, so the first ones are enough
-_LOOKED_AT = 200
+_FIRST_ITEMS = 200
 
 
 def run_tables(services: Services, run_id: str) -> RunTables:
-    """The report of a run, with its name, dataset, models and limits. Raises NotFound if there is no such run."""
+    """The report of a run. Raises NotFound if there is no such run."""
     run = runs.get_run(services, run_id)
     items = run_results.outcomes(services, run_id)
     return RunTables(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)
@@ -49,10 +49,10 @@ def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[C
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:
-    """The name, dataset, models and limits of a run; a limit is left out if the first items differ in it."""
+    """The name, dataset, models and limits of a run; a limit is None if it differs between the first items."""
     dataset = datasets.get_dataset(services, run.dataset_id)
     with services.database.read() as connection:
-        items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_LOOKED_AT)
+        items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_FIRST_ITEMS)
         deleted = stored_items.count_deleted(connection, run.id)
         unpriced = stored_runs.unpriced_models(connection, run.id) if run.usage.cost_usd is None else ()
     requests = _first_requests(services, run)
@@ -78,7 +78,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
 def _first_requests(services: Services, run: Run) -> list[ItemRequest]:
     """The requests of the first rows, without the changes of a continuation."""
     with services.database.read() as connection:
-        stored = stored_datasets.list_items(connection, run.dataset_id, after=-1, limit=_LOOKED_AT)
+        stored = stored_datasets.list_items(connection, run.dataset_id, after=-1, limit=_FIRST_ITEMS)
     made = Merger(run.defaults, run.overrides).items(Row(**each["row"]) for each in stored if each["row"])
     return [item.request for item in made if isinstance(item, Item)]
 

@@ -11,9 +11,9 @@ from redraft.storage.jobs import webhooks
 
 
 class RunFinished(Resource):
-    """The end of a run: its counts and its usage, without questions or answers.
+    """The payload of the event `run.finished`. It has no questions or answers.
 
-    Items of a canceled run may still be running: their jobs are canceled right after the run.
+    Items of a canceled run may still be running, since their jobs are canceled right after the run.
     """
 
     message: str

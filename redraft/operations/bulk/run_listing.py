@@ -1,4 +1,4 @@
-"""The views of runs on the pages: the list, one run, its items, and one row in two runs."""
+"""The views of runs on the pages: the list of runs, one run, the items of a run, and one row in two runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ from redraft.storage.bulk.runs import RunRecord
 
 __all__ = ["ItemFilter"]
 
-# Enough items for a steady estimate, and a window that is short enough to follow the run's speed
+# Enough items for a steady estimate of the speed, and a window that is short enough to follow changes of the speed
 _ENDS = 50
-_LATELY_S = 600.0
+_WINDOW_S = 600.0
 _NONE = Totals(0, 0, 0)
 
 
@@ -52,8 +52,8 @@ class RunView:
     """The current state of a run.
 
     Attributes:
-        seconds_left: the estimate by the speed of the latest items; None if no item has ended lately.
-        spent: the message that the budget is used up; None if it is not.
+        seconds_left: an estimate from the speed of the latest items; None if no item has ended in the last 10 minutes.
+        spent: the message that the budget is used up; None if the budget is not used up.
         deleted: the number of items per status whose jobs were deleted.
     """
 
@@ -66,7 +66,7 @@ class RunView:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no job of the run is running; the jobs of a canceled run end after it."""
+        """Whether the run and all its jobs have ended. The jobs of a canceled run end after the run."""
         return self.run.status != "running" and self.run.counts.running == 0
 
 
@@ -110,7 +110,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A row in a baseline and in a new run; None if a run does not have the row."""
+    """A row in a baseline and in a new run. A side is None if its run does not have the row."""
 
     baseline_run: Run
     new_run: Run
@@ -159,21 +159,24 @@ def _seconds_left(services: Services, run: Run) -> float | None:
         return None
     with services.database.read() as connection:
         begun_at = runs.find(connection, run.id).resumed_at or run.created_at
-        ends = stored.latest_ends(connection, run.id, within_s=_LATELY_S, limit=_ENDS)
-    # Ends from before a resume do not show the present speed
+        ends = stored.latest_ends(connection, run.id, within_s=_WINDOW_S, limit=_ENDS)
+    # Items that ended before a resume do not show the present speed
     ends = [at for at in ends if at >= begun_at]
     if not ends:
         return None
     now = datetime.now(UTC)
-    # The whole window counts if fewer items ended, so that a slow run is not taken for a fast one
-    since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_LATELY_S))
+    # With fewer items, the time since the first of them would be too short: a slow run would look fast
+    since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_WINDOW_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 
 
 def list_items(
     services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
 ) -> tuple[list[ItemLine], int | None]:
-    """The items after this number, and the number before the next page. Raises NotFound if there is no such run."""
+    """The items after this number, and the last number of the page; None instead of the number on the last page.
+
+    Raises NotFound if there is no such run.
+    """
     with services.database.read() as connection:
         run = runs.find(connection, run_id)
         found = stored.list_items(connection, run, chosen, after=after, limit=limit + 1)

@@ -1,4 +1,4 @@
-"""The resource of a bulk run, for API, command line and pages alike."""
+"""The resource of a bulk run, for the API, the command line and the pages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ _STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 
 
 class RunCounts(Resource):
-    """The items by status; total = queued + running + succeeded + failed + canceled + invalid at any time."""
+    """The number of items by status. `total` is the sum of all statuses at any time."""
 
     total: int
     queued: int
@@ -30,17 +30,17 @@ class RunCounts(Resource):
 
 
 class RunError(Resource):
-    """Why items of a run cannot be started, or were given up."""
+    """The reason why items of a run cannot be started, or were given up."""
 
     code: str
     detail: str
-    pointer: str = Field(description="The place in the row or in the run's fields.")
-    items: int = Field(description="How many items wait for it, or were given up.")
+    pointer: str = Field(description="JSON pointer to a field of the row or of the run.")
+    items: int = Field(description="The number of items that the error delays, or that were given up.")
     since: Moment
 
 
 class Run(Resource):
-    """A dataset's rows as jobs."""
+    """The rows of a dataset as jobs."""
 
     id: str
     object: Literal["run"] = "run"
@@ -50,7 +50,7 @@ class Run(Resource):
     stop_reason: Literal["finished", "budget_exhausted", "canceled", "error"] | None
     error: RunError | None = Field(
         default=None,
-        description="What keeps items from being started; they are tried again until REDRAFT_RUN_GIVE_UP_S is over.",
+        description="The reason why items are not started. Workers retry them for REDRAFT_RUN_GIVE_UP_S seconds.",
     )
     created_at: Moment
     finished_at: Moment | None
@@ -96,5 +96,5 @@ def say_progress(run: Run) -> str:
     ended = counts.total - counts.queued - counts.running
     reported = f"{ended} of {counts.total} items have ended, {counts.accepted} of them accepted"
     if run.status == "running":
-        return f"{reported}; {counts.running} are under way."
+        return f"{reported}; {counts.running} are running."
     return f"{reported}; the run has ended: {run.stop_reason}."

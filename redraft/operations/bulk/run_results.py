@@ -1,4 +1,4 @@
-"""The results of a run from stored rows: item by item, and as a report."""
+"""Reads the results of a run: one result per item, or a report on all items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ RESULT_COLUMNS = (
     *("evaluation_reasoning", "improvement_suggestions", "error_code", "error"),
     *("instruct", "reference", "metadata", "job_id"),
 )
-"""The columns of a line of the results, in this order."""
+"""The columns of the results, in this order."""
 
 METADATA_COLUMNS_MAX = 100
-"""The maximum of names in the metadata that get a column each; with more names the metadata is one column."""
+"""The maximum of metadata names that have their own column. With more names, all metadata is one column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some items in order, with their iterations, costs and verdicts (of the best iterations) by item number."""
+    """Some items in order. Iterations, costs, and verdicts of the best iterations are grouped by item number."""
 
     items: Sequence[Mapping[str, Any]]
     iterations: Mapping[int, Sequence[Mapping[Any, Any]]]
@@ -44,20 +44,23 @@ class _Page:
 def list_items(
     services: Services, run_id: str, *, after: int, limit: int, statuses: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """The results of the items after this number, the first being 1. Raises NotFound if there is no such run."""
+    """The results of the items after this number. The first item has the number 1.
+
+    Raises NotFound if there is no such run.
+    """
     run = _run(services, run_id)
     page = _page(services, run, after, limit=limit, statuses=statuses, with_texts=True)
     return [{"number": item["number"], **_result(item, page)} for item in page.items]
 
 
 def stream_results(services: Services, run_id: str) -> Iterator[dict[str, Any]]:
-    """One result per item, in the dataset's order. Raises NotFound if there is no such run."""
+    """Yield one result per item, in the order of the dataset. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     return (_result(item, page) for page in _pages(services, run, with_texts=True) for item in page.items)
 
 
 def stream_table(services: Services, run_id: str) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
-    """The columns and the rows of a table of the results, with a column `metadata.NAME` for each name in the metadata.
+    """Return the columns and the rows of a table. Each name in the metadata has a column `metadata.NAME`.
 
     Raises NotFound if there is no such run.
     """
@@ -78,13 +81,13 @@ def _spread(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
-    """The outcomes of all items: the input of reports and comparisons. Raises NotFound if there is no such run."""
+    """The outcomes of all items, for reports and comparisons. Raises NotFound if there is no such run."""
     run = _run(services, run_id)
     return [_outcome(item, page) for page in _pages(services, run) for item in page.items]
 
 
 def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
-    """The report on these items of a run with these defaults and overrides."""
+    """Report on the items of a run that has these defaults and overrides."""
     threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
     return report_on(items, threshold=threshold)
 
@@ -95,7 +98,7 @@ def _run(services: Services, run_id: str) -> RunRecord:
 
 
 def _pages(services: Services, run: RunRecord, *, with_texts: bool = False) -> Iterator[_Page]:
-    # Each page is a unit of work of its own: a slow reader must hold no connection
+    # Each page has its own unit of work, so that a slow client holds no connection
     after = 0
     while (page := _page(services, run, after, with_texts=with_texts)).items:
         yield page
@@ -179,7 +182,7 @@ def _cost_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tu
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     found = _outcome(item, page)
     request: Mapping[str, Any] = item["request"] or {}
-    # The fields of the item's row; if the row is invalid, the readable ones
+    # An invalid row has only the fields that could be read
     fields: Mapping[str, Any] = request or (item["row"]["fields"] if item["row"] else item["told"] or {})
     # The verdict of the returned candidate, as `redraft.domain.jobs.loop.best_of` chooses it
     verdicts = page.verdicts.get(item["number"], ())

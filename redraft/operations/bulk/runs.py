@@ -23,7 +23,7 @@ from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
 from redraft.operations.jobs import lifecycle, submit
-from redraft.operations.jobs.cost_estimates import dearest_call
+from redraft.operations.jobs.cost_estimates import most_expensive_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.paging import next_cursor, read_cursor
@@ -39,15 +39,17 @@ _COMMON_ERRORS = frozenset({"unknown_model", "provider_auth", "unpriced_model", 
 
 
 def create_run(services: Services, body: CreateRun, idempotency: Idempotency | None = None) -> tuple[Run, bool]:
-    """Store a run with all its items, and start the first ones; a known idempotency key returns its run and True.
+    """Store a run with all its items, and start the first items.
+
+    Returns the run, and whether it is a replay: the idempotency key was used before for the same request.
 
     Raises:
         NotFound: there is no such dataset.
-        Invalid: the defaults or overrides are not valid; every item would fail, since there are no criteria, a model
-            cannot be called, or a price is unknown although there is a budget; the webhook cannot be sent; or the key
-            was used with another body.
+        Invalid: the defaults, the overrides or the webhook are not valid; every item would fail, since there are no
+            criteria, a model cannot be called, or there is a budget and a price is unknown; or the key was used with
+            another body.
     """
-    # A body without a webhook has the digest of before webhooks existed, so that old keys still replay
+    # The digest leaves out a missing webhook: it must equal digests from the time before webhooks existed
     asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)
@@ -63,11 +65,11 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
         datasets.lock(connection, dataset.id, is_shared=True)
-        # Again under the lock: the dataset may have been deleted since it was read
+        # Checked again under the lock, since the dataset may have been deleted after the first check
         find_dataset(connection, dataset.id)
         is_new = runs.add(connection, row)
     if not is_new:
-        # A request with the same key was faster, so its run is the replay
+        # A simultaneous request with the same key has stored its run first
         return create_run(services, body, idempotency)
     scheduler.schedule(services, row["id"])
     return get_run(services, row["id"]), False
@@ -107,7 +109,7 @@ def _nano(usd: float) -> int:
 
 
 def _ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
-    """Ensure that at least one row can become a job, and that no error is common to all rows."""
+    """Ensure that one row can become a job. Raises Invalid if no row can, or if all rows have the same error."""
     bad: list[BadRow] = []
     for row in _good_rows(services, dataset_id):
         found = _try_row(services, merger, row, body)
@@ -130,7 +132,7 @@ def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
 
 
 def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
-    """The errors of a row that cannot become a job; otherwise None. Raises Invalid if every row has the same error."""
+    """Return the errors of a row that cannot become a job, or None. Raises Invalid for an error that all rows have."""
     item = merger.item(row)
     if isinstance(item, BadRow):
         return item
@@ -161,13 +163,16 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 
 
 def find_baseline_id(services: Services, run_id: str) -> str | None:
-    """The newest earlier run on the same rows that was not canceled. Raises NotFound if there is no such run."""
+    """The id of the newest earlier run on the same rows that was not canceled; None if there is none.
+
+    Raises NotFound if there is no run with this id.
+    """
     with services.database.read() as connection:
         return runs.latest_finished(connection, find(connection, run_id))
 
 
 def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
-    """Cancel a run and its running jobs; results of items that have ended stay.
+    """Cancel a run and its running jobs. The results of ended items are kept.
 
     Returns the run, and whether this call ended it. Raises NotFound if there is no such run.
     """
@@ -177,33 +182,33 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
         if is_ours:
             run_items.end_queued(connection, run_id)
             end_run(connection, run_id, "canceled", "canceled")
-        under_way = run_items.running_jobs(connection, run_id)
-    _cancel_all(services, under_way)
+        running = run_items.running_jobs(connection, run_id)
+    _cancel_all(services, running)
     return get_run(services, run_id), is_ours
 
 
 def _cancel_all(services: Services, job_ids: list[str]) -> None:
     for job_id in job_ids:
-        with suppress(NotFound):  # deleted meanwhile
+        with suppress(NotFound):  # The job was deleted after it was listed
             lifecycle.cancel(services, job_id)
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
-    """Start the open items of a run: canceled ones, and failed ones if `retry` says so.
+    """Start the canceled items of a run again, and the failed items if `retry` is `errors`.
 
-    Items that have ended are not repeated. A larger budget also continues the items that the old budget stopped.
+    Other ended items are not repeated. A larger budget also continues the items that the old budget stopped.
 
     Raises:
         NotFound: there is no such run.
-        Conflict: the budget is used up, and no larger one is given.
-        Invalid: the new budget is not larger.
+        Conflict: the budget is used up, and the request has no larger budget.
+        Invalid: the new budget is not larger than the old one.
     """
     with services.database.read() as connection:
         run = find(connection, run_id)
         late = run_items.running_jobs(connection, run_id) if run.status != "running" else []
     if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
-    # Jobs that the cancellation has not reached yet would run beside their continuations
+    # A job that the cancellation has not reached yet would run at the same time as its continuation
     _cancel_all(services, late)
     with services.database.write() as connection:
         run = existing(runs.lock(connection, run_id), "run", run_id)
@@ -218,7 +223,7 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
 
 
 def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | None) -> int:
-    """Raise the budget of a run, and reopen the items that the old budget stopped; returns their number."""
+    """Raise the budget of a run, and reopen the items that the old budget stopped. Returns their number."""
     if max_cost_usd is None:
         return 0
     raised = _nano(max_cost_usd)
@@ -233,7 +238,7 @@ def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | 
 
 
 def say_spent(services: Services, run_id: str) -> str:
-    """The message that a run's budget is used up, with the cost of a single call.
+    """The message that the budget of a run is used up, with the maximum cost of a single call.
 
     Raises NotFound if there is no such run.
     """
@@ -242,7 +247,9 @@ def say_spent(services: Services, run_id: str) -> str:
         spent = spent_of_run(connection, services, run_id)
         first = datasets.list_items(connection, run.dataset_id, after=-1, limit=_PAGE)
     made = Merger(run.defaults, run.overrides).items(Row(**item["row"]) for item in first if item["row"])
-    dearest = max((dearest_call(services, item.request) for item in made if isinstance(item, Item)), default=Decimal(0))
+    dearest = max(
+        (most_expensive_call(services, item.request) for item in made if isinstance(item, Item)), default=Decimal(0)
+    )
     return (
         f"The budget of run {run_id} is used up: ${cost_usd(spent)} of ${cost_usd(run.max_cost_nano_usd)} are spent or "
         f"may have been, and a single call can cost up to {dollars(dearest)}. A larger budget continues the run."
@@ -250,5 +257,5 @@ def say_spent(services: Services, run_id: str) -> str:
 
 
 def find(connection: Connection, run_id: str) -> RunRecord:
-    """A run's row. Raises NotFound if there is no such run."""
+    """The record of a run. Raises NotFound if there is no such run."""
     return existing(runs.get(connection, run_id), "run", run_id)

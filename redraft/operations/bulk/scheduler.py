@@ -1,6 +1,6 @@
-"""The run scheduler: when jobs of a run end, it starts the next items, so that the run's window stays full.
+"""Starts the next items of a run when jobs of the run end. The window is the number of jobs that run at the same time.
 
-Every worker schedules. It locks the run while it starts items, so that no item is started twice.
+Every worker schedules runs. It locks a run while it starts items, so that no item is started twice.
 """
 
 import time
@@ -34,16 +34,16 @@ from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
 
-# A batch is one unit of work that locks the run
-_AT_ONCE = 25
-_LOOKED_AT = 200
-# The share of all workers' threads for runs: single jobs must not wait for a run
+# One unit of work starts a batch and locks the run meanwhile, so the batch must be short
+_BATCH = 25
+_STOPPED_MAX = 200
+# The share of all workers' slots that runs may use: the remaining slots are free for single jobs
 _SHARE = 0.75
-# A worker that starts later fills the window
+# If no worker is alive, a few items are started, and the first worker fills the window
 _WITHOUT_WORKERS = 4
-# Errors of this process alone: another worker may have the key, the price or the profile
+# Other workers may not have these errors, since each worker has its own keys, prices and profiles
 _ERRORS_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
-# An administrator who has set the missing key sees items start within a minute
+# After an administrator has set a missing key, items start within a minute
 _LONGEST_PAUSE_S = 60.0
 _UNUSABLE = FieldError("", "The row cannot become a job; the worker's log says why.", "row_unusable")
 _NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's log says why.", "run_not_fed")
@@ -51,9 +51,13 @@ _NOT_SCHEDULED = FieldError("", "The run's items cannot be started; the worker's
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """An item before it is stored: its job or continuation, or its errors; or its job that a user has continued.
+    """An item before it is stored.
 
-    `is_postponed` says that another worker, or this one later, may be able to start the item in spite of its errors.
+    Attributes:
+        ready: the job or the continuation to store.
+        errors: the reasons why the item has no job.
+        is_postponed: whether another worker, or this worker later, may be able to start the item in spite of `errors`.
+        live_job_id: the job of the item, if a user has continued it.
     """
 
     number: int
@@ -64,7 +68,7 @@ class _Prepared:
 
 
 class _Pauses:
-    """The pauses before this process retries items of a run that it could not start; each pause is longer."""
+    """The pauses of this process before it retries items that it could not start. Each pause of a run is longer."""
 
     def __init__(self) -> None:
         self._until: dict[str, tuple[float, float]] = {}
@@ -84,16 +88,16 @@ _pauses = _Pauses()
 
 
 class RunScheduler:
-    """One per worker process; a thread of its own calls `run_once` repeatedly."""
+    """Schedules runs in one worker process. A separate thread calls `run_once` repeatedly."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._is_closing = False
 
     def run_once(self) -> None:
-        """Wait until a job of a run ends, at most for the pause of a sweep, then start items.
+        """Wait until a job of a run ends, at most `sweep_s`, and start items.
 
-        Raises Unavailable if the database is away.
+        Raises Unavailable if the database cannot be reached.
         """
         changed = self._services.database.changed_tables["runs"]
         changed.wait(self._services.settings.sweep_s)
@@ -102,12 +106,12 @@ class RunScheduler:
             schedule_all(self._services)
 
     def close(self) -> None:
-        """Start no item from now on."""
+        """Start no further item."""
         self._is_closing = True
 
 
 def schedule_all(services: Services) -> None:
-    """Start items of all active runs. Raises Unavailable if the database is away."""
+    """Start items of all active runs. Raises Unavailable if the database cannot be reached."""
     with services.database.read() as connection:
         active = runs.active_ids(connection)
     for run_id in active:
@@ -117,7 +121,7 @@ def schedule_all(services: Services) -> None:
 def schedule(services: Services, run_id: str) -> None:
     """Start items until the window of the run is full. End the run if no item is left, or if none can be started.
 
-    Raises Unavailable if the database is away.
+    Raises Unavailable if the database cannot be reached.
     """
     try:
         while _start_some(services, run_id):
@@ -126,7 +130,7 @@ def schedule(services: Services, run_id: str) -> None:
         raise
     except Exception:
         # The failure of one run must not block the other runs
-        log.exception("run_could_not_be_fed", run_id=run_id)
+        log.exception("run_not_scheduled", run_id=run_id)
         _pauses.lengthen(run_id, services.settings.sweep_s)
         with services.database.write() as connection:
             if runs.is_running(connection, run_id):
@@ -141,10 +145,10 @@ def _start_some(services: Services, run_id: str) -> bool:
         if run is None or run.status != "running":
             _pauses.end(run_id)
             return False
-        room = min(_AT_ONCE, _room(services, connection, run))
+        room = min(_BATCH, _room(services, connection, run))
         items = run_items.take_queued(connection, run, room) if room > 0 else []
-        are_late = room > 0 and not items
-        if are_late and _pauses.is_over(run_id):
+        only_postponed = room > 0 and not items
+        if only_postponed and _pauses.is_over(run_id):
             items = run_items.take_queued(connection, run, room, are_postponed=True)
     made = [_prepared(services, run, item) for item in items]
     started = _stored(services, run_id, made)
@@ -152,13 +156,13 @@ def _start_some(services: Services, run_id: str) -> bool:
         context.notify(services, context.message_of(job))
     if any(each.is_postponed for each in made):
         _pauses.lengthen(run_id, services.settings.sweep_s)
-    elif started and are_late:
+    elif started and only_postponed:
         _pauses.end(run_id)
-    if are_late:
+    if only_postponed:
         _give_up(services, run_id)
     # Items that cannot be started leave room for others
-    has_room = any(each.errors is not None for each in made) and not are_late
-    return has_room or (bool(started) and len(items) == _AT_ONCE)
+    has_room = any(each.errors is not None for each in made) and not only_postponed
+    return has_room or (bool(started) and len(items) == _BATCH)
 
 
 def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
@@ -172,7 +176,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[
         if not made or (made[0].errors is not None and len(made) == 1):
             raise
         log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
-    # One by one, so that the item at fault keeps no other from being stored
+    # One by one, so that the other items are stored in spite of the failing one
     if len(made) > 1:
         return [job for each in made for job in _stored(services, run_id, [each])]
     return _stored(services, run_id, [_Prepared(made[0].number, errors=[asdict(_UNUSABLE)])])
@@ -196,7 +200,7 @@ def _give_up(services: Services, run_id: str) -> None:
 
 
 def _room(services: Services, connection: Connection, run: RunRecord) -> int:
-    """The number of further jobs of the run that may run now; all runs leave some worker threads to single jobs."""
+    """The number of further jobs of the run that may run now. Runs leave some slots of the workers to single jobs."""
     alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
     threads = sum(worker["concurrency"] for worker in alive)
     window = _WITHOUT_WORKERS
@@ -213,7 +217,7 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prep
         errors = error.errors or (FieldError("", error.message, error.code),)
         is_postponed = any(each.code in _ERRORS_OF_THIS_WORKER for each in errors)
         if is_postponed:
-            log.warning("item_put_off", run_id=run.id, item=item["number"], reason=error.message)
+            log.warning("item_postponed", run_id=run.id, item=item["number"], reason=error.message)
         return _Prepared(item["number"], errors=[asdict(each) for each in errors], is_postponed=is_postponed)
     except Unavailable:
         raise
@@ -223,15 +227,15 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prep
 
 
 def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
-    """Continue the job of an item that was started before, so that nothing is paid twice; None if it has no job."""
+    """Continue the job of an item, so that no call is paid twice. None if the item has no job to continue."""
     if item["job_id"] is None:
         return None
     with services.database.read() as connection:
         job = jobs.get(connection, item["job_id"])
-    # A deleted job starts anew, and a job that only evaluates has no iterations to add
+    # The item gets a new job if its job was deleted, or only evaluates and has no iterations to add
     if job is None or job.kind != JobKind.GENERATE_ANSWER:
         return None
-    # A user has continued the job by hand; the item follows it
+    # A user has continued the job, so the item gets the result of the running job
     if job.finished_at is None:
         return _Prepared(item["number"], live_job_id=job.id)
     ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
@@ -247,21 +251,21 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     return _Prepared(item["number"], ready)
 
 
-# The layers are the same for all items of a run, and each worker process starts many
+# Defaults and overrides are the same for all items of a run, and a merger checks them when it is built
 @lru_cache(maxsize=64)
 def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))
 
 
 def _store(services: Services, connection: Connection, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
-    """Start the items that are still queued and fit into the window. Other workers may have started some."""
+    """Store the jobs of the items that are still queued, up to the room in the window."""
     run = runs.lock(connection, run_id)
     if run is None or run.status != "running":
         return []
     if _is_spent(services, connection, run):
         run_items.end_queued(connection, run_id)
         made = ()
-    # Under the lock of the run: another worker may have started the same items
+    # Checked again under the lock of the run, since another worker may have started the same items
     queued = run_items.still_queued(connection, run_id, [each.number for each in made])
     room = min(_room(services, connection, run), _affordable(services, connection, run, made))
     started: list[JobRecord] = []
@@ -280,7 +284,10 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
 
 
 def _affordable(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Prepared]) -> int:
-    """The number of further jobs that the run's budget allows if each makes its most expensive call; at least one."""
+    """The number of further jobs that the budget allows if each makes its most expensive call.
+
+    It is at least 1 if no job is running: otherwise a run with a small budget would never start or end.
+    """
     requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
     if run.max_cost_nano_usd is None or not requests:
         return len(made)
@@ -291,7 +298,7 @@ def _affordable(services: Services, connection: Connection, run: RunRecord, made
 
 
 def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord | None:
-    """Store the job of an item; None if the job was changed meanwhile, and the item stays queued."""
+    """Store the job of an item. None if the job was changed at the same time; the item then stays queued."""
     if isinstance(item.ready, Continuation):
         return lifecycle.store_continuation(connection, item.ready)
     if isinstance(item.ready, Ready):
@@ -300,11 +307,11 @@ def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord |
 
 
 def _is_spent(services: Services, connection: Connection, run: RunRecord) -> bool:
-    """Whether the budget is used up, or has stopped a job that has no budget of its own."""
+    """Whether the budget of the run is used up, or has stopped a job."""
     limit = run.max_cost_nano_usd
     if limit is None:
         return False
-    return spent_of_run(connection, services, run.id) >= limit or bool(stopped_items(connection, run.id, _LOOKED_AT))
+    return spent_of_run(connection, services, run.id) >= limit or bool(stopped_items(connection, run.id, _STOPPED_MAX))
 
 
 def _end_if_done(services: Services, connection: Connection, run: RunRecord) -> None:

@@ -1,4 +1,4 @@
-"""Exports and counts observations: the ranked sources that accepted answers cite."""
+"""Exports and counts observations. An observation records which ranked sources an accepted answer cites."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -41,7 +41,7 @@ def export(
 
     No connection is held between two pages. Raises Invalid if there is no observation `after`.
     """
-    # Connects also without `after`: an error must come before the response has begun
+    # A generator would raise after the response has begun, so the database is read here, also without `after`
     with services.database.read() as connection:
         place = None if after is None else observations.position_of(connection, after)
         if after is not None and place is None:
@@ -65,7 +65,7 @@ def _pages(
 
 
 def rank_report(services: Services, criteria: ObservationFilter) -> RankReport:
-    """The report on cited ranks, from a stream of all matching observations."""
+    """Report on the ranks of cited sources in all matching observations."""
     with services.database.read() as connection:
         found = observations.stream_sources(connection, criteria)
         return report_ranks([ObservedSource(**each) for each in sources] for sources in found)

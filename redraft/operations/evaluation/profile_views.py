@@ -1,4 +1,4 @@
-"""The view of a profile on its page: its texts, its earlier versions, and a comparison."""
+"""Builds the page of a profile: its texts, its earlier versions, and a comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ _VERSIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class ProfileView:
-    """A profile with the versions that evaluations have used, the latest first.
+    """A profile with the versions that evaluations have used.
 
     Attributes:
-        versions: each with `version` and `first_used_at`.
-        changes: the diff by file with an earlier version or another profile; None without a comparison.
+        versions: the latest first, each with `version` and `first_used_at`.
+        changes: by file, the diff to an earlier version or to another profile; None without a comparison.
     """
 
     profile: Profile
@@ -28,9 +28,9 @@ class ProfileView:
 
 
 def view_profile(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileView:
-    """A profile, compared with one of its used versions or with another profile if one is named.
+    """View a profile. It is compared with the used version `version`, or with the profile `other`, if named.
 
-    Raises NotFound if there is no such profile, or no such version of it.
+    Raises NotFound if a profile does not exist, or the profile has no such version.
     """
     profile = _find(services, name)
     with services.database.read() as connection:
@@ -51,7 +51,7 @@ def _find(services: Services, name: str) -> Profile:
 
 
 def _compare(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Diff]:
-    """The diffs of the files that differ or exist on one side only."""
+    """Return the diffs of the files that differ, or that only one side has."""
     names = dict.fromkeys([*after, *before])
     found = {name: compare_words(before.get(name, ""), after.get(name, "")) for name in names}
     return {name: diff for name, diff in found.items() if any(part.kind != "equal" for part in diff.parts)}

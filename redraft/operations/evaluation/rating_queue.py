@@ -1,4 +1,4 @@
-"""The queue of evaluations for a rater: the latest evaluations, those with the most doubtful verdicts first."""
+"""Orders the latest evaluations for a rater: the evaluations with the most doubtful verdicts come first."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ Opinion = Literal["passes", "fails", "unsure"]
 
 @dataclass(frozen=True, slots=True)
 class QueueLine(ReviewCandidate):
-    """One evaluation in the queue, with its task and the reason of its priority."""
+    """One evaluation in the queue, with its task and the reason for its priority."""
 
     task: str
     why: str
@@ -43,21 +43,22 @@ class RatingQueue:
     """The first lines of the queue.
 
     Attributes:
-        looked_at: the maximum of latest evaluations that the queue is made from.
-        last: the evaluation that the person rated last, with their `verdict` and `own_score`.
+        waiting: the number of evaluations that the person has not rated.
+        considered: the queue holds only evaluations among this number of the latest ones.
+        last: the evaluation that the person rated last, with the `verdict` and the `own_score` of this person.
     """
 
     lines: list[QueueLine]
     waiting: int
-    looked_at: int
+    considered: int
     item: QueueItem | None
     last: Mapping[str, Any] | None
 
 
 def view_queue(services: Services, rater: str, *, chosen: str | None = None, last: str | None = None) -> RatingQueue:
-    """The evaluations that a person has not rated, with one to rate: the `chosen` one, otherwise the first.
+    """View the evaluations that a person has not rated. The evaluation to rate is `chosen`, or else the first one.
 
-    `last` is the id of the evaluation that was rated before. Raises NotFound if there is no such evaluation.
+    `last` is the id of the evaluation that the person has just rated. Raises NotFound if an evaluation does not exist.
     """
     with services.database.read() as connection:
         latest = stored.latest_evaluations(connection)
@@ -67,13 +68,13 @@ def view_queue(services: Services, rater: str, *, chosen: str | None = None, las
         tasks = stored.tasks_of(connection, [each.job_id for each, _ in first])
         wanted = chosen or (first[0][0].evaluation_id if first else None)
         item = _item(connection, wanted) if wanted else None
-        said = stored.latest_rating(connection, last, rater) if last else None
+        last_rating = stored.latest_rating(connection, last, rater) if last else None
     lines = [QueueLine(**asdict(each), task=tasks.get(each.job_id, ""), why=why) for each, why in first]
-    return RatingQueue(lines, len(waiting), LOOKBACK, item, said)
+    return RatingQueue(lines, len(waiting), LOOKBACK, item, last_rating)
 
 
 def _ordered(latest: Sequence[ReviewCandidate], rated: Collection[str]) -> list[tuple[ReviewCandidate, str]]:
-    """The unrated evaluations, the most doubtful first, each with the reason."""
+    """The unrated evaluations, the most doubtful first. Each has the reason for its place."""
     verdicts: defaultdict[str, set[bool]] = defaultdict(set)
     for each in latest:
         verdicts[each.iteration_id].add(each.passed)
@@ -99,7 +100,10 @@ def _item(connection: Connection, evaluation_id: str) -> QueueItem:
 
 
 def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
-    """Whether a rater who does not see the verdict agrees with it. Raises NotFound if there is no such evaluation."""
+    """Compare the opinion of a rater who did not see the verdict with the verdict.
+
+    Raises NotFound if there is no such evaluation.
+    """
     if opinion == "unsure":
         return "unsure"
     with services.database.read() as connection:

@@ -1,4 +1,4 @@
-"""Ratings of evaluations by people, and the calibration of evaluators by these ratings."""
+"""Stores ratings of evaluations by people, and calibrates evaluators by these ratings."""
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,14 +51,14 @@ class CalibrationGroup(Resource):
 
 
 def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rater: str) -> Rating:
-    """Store a person's verdict on an evaluation of one iteration.
+    """Store the verdict of a person on an evaluation of one iteration.
 
-    Raises NotFound if there is no such job, or no such iteration, and Invalid if the iteration has no such evaluation,
+    Raises NotFound if the job or the iteration does not exist. Raises Invalid if the iteration has no such evaluation,
     candidate or criterion, or no verdict to rate.
     """
     with services.database.write() as connection:
         found = ratings.lock_evaluations(connection, job_id, number)
-        # Only without evaluations, since the check reads the history of the job
+        # The check reads all iterations of the job, so it is made only if it may fail
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)
@@ -105,10 +105,10 @@ def _choose(found: Sequence[RatedEvaluation], body: RateEvaluation) -> RatedEval
 def _by_id(found: Sequence[RatedEvaluation], evaluation_id: str, candidate: int | None) -> RatedEvaluation:
     evaluation = next((each for each in found if each.evaluation_id == evaluation_id), None)
     if evaluation is None:
-        words = "This iteration has no such evaluation; leave evaluation_id out to rate the job's own."
+        words = "This iteration has no such evaluation; omit evaluation_id to rate the evaluation of the job."
         raise Invalid.at("/evaluation_id", words, "unknown_evaluation")
     if candidate not in {None, evaluation.candidate}:
-        words = f"That evaluation is of candidate {evaluation.candidate}; leave candidate out, or name that one."
+        words = f"The evaluation is of candidate {evaluation.candidate}; omit candidate, or set it to this number."
         raise Invalid.at("/candidate", words, "unknown_candidate")
     return evaluation
 
@@ -139,7 +139,7 @@ def _ensure_criterion(known: Sequence[dict[str, Any]], criterion: str) -> None:
     if found is None:
         words = f"This evaluation has no such criterion; it has {', '.join(each['id'] for each in known)}."
         if not known:
-            words = "This evaluation has no criteria of its own; leave criterion out to rate it as a whole."
+            words = "This evaluation has no criteria; omit criterion to rate the whole evaluation."
         raise Invalid.at("/criterion", words, "unknown_criterion")
     if found["passed"] is None:
         words = "This criterion was not evaluated; there is no verdict to rate."
@@ -151,16 +151,17 @@ def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, 
 
 
 def list_ratings(services: Services, job_id: str) -> list[Rating]:
-    """All ratings of a job, oldest first, replaced ones included. Raises NotFound if there is no such job."""
+    """All ratings of a job, oldest first, including replaced ratings. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version_of(connection, job_id)
         return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
 
 
 def calibration(services: Services, criteria: RatingFilter, *, precision: float) -> tuple[list[CalibrationGroup], int]:
-    """The agreement of each evaluator with people, most ratings first, and the number of groups that are left out.
+    """The agreement of each evaluator with people. Groups with the most ratings come first.
 
-    A suggested threshold reaches at least this `precision`, 0 to 1.
+    A suggested threshold reaches at least `precision`, which is 0 to 1. Returns at most `GROUPS_MAX` groups, and the
+    number of further groups.
     """
     count = 0
 
@@ -183,7 +184,7 @@ def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
             yield Rated(row["verdict"], row["passed"], row["score"], row["own_score"])
             continue
         found = _criterion(row["criteria"] or [], row["criterion_id"])
-        # A rescoring may have dropped the criterion, or may not have evaluated it
+        # The rubric of a rescoring may lack the criterion, and an evaluation may leave a criterion without a verdict
         if found is not None and found["passed"] is not None:
             yield _rated_criterion(row, found)
 
@@ -191,6 +192,6 @@ def _rated(rows: Iterator[Mapping[Any, Any]]) -> Iterator[Rated]:
 def _rated_criterion(row: Mapping[Any, Any], found: Mapping[str, Any]) -> Rated:
     score, own_score = found["score"], row["own_score"]
     if found["weight"] < 0:
-        # The score of a criterion with negative weight is the size of a fault: less is better
+        # The score of a criterion with negative weight is the size of a fault, so a lower score is better
         score, own_score = (None if each is None else 1 - each for each in (score, own_score))
     return Rated(row["verdict"], found["passed"], score, own_score)

@@ -1,4 +1,4 @@
-"""Evaluates the stored answers of a job again, by another evaluator, profile or rubric."""
+"""Evaluates the stored answers of a job again, with another evaluator, profile or rubric."""
 
 from collections import Counter
 from typing import Any
@@ -25,16 +25,16 @@ from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
-# A webhook belongs to the job that it was sent with
+# The receiver of a webhook expects events of the old job only
 _KEPT = frozenset(EvaluationFields.model_fields) - {"webhook"}
 
 
 def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Idempotency | None = None) -> Submission:
-    """Submit a new job that evaluates the answers of this job. This job does not change.
+    """Submit a new job that evaluates the answers of job `job_id`. That job does not change.
 
     Raises:
         NotFound: there is no such job.
-        Conflict: the job has not ended, or has no answers of its own.
+        Conflict: the job has not ended, or has generated no answers.
         Invalid: an iteration does not exist, the evaluation fields contradict each other, or the key was used with
             another request.
     """
@@ -42,7 +42,7 @@ def rescore(services: Services, job_id: str, change: RescoreJob, idempotency: Id
 
 
 def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_rubric: bool = False) -> RescoreAnswers:
-    """The request of the new job; with `drops_rubric` it evaluates by `eval_crit`. Raises the errors of `rescore`."""
+    """The request of the new job. With `drops_rubric` it has no rubric. Raises the errors of `rescore`."""
     with services.database.read() as connection:
         job = record_of(connection, job_id)
         _ensure_can_rescore(job)
@@ -58,7 +58,7 @@ def request_for(services: Services, job_id: str, change: RescoreJob, *, drops_ru
 
 def _ensure_can_rescore(job: JobRecord) -> None:
     if job.kind == JobKind.RESCORE_ANSWERS:
-        raise Conflict(f"Job {job.id} rescores the answers of job {job.rescored_job_id}; rescore that one.")
+        raise Conflict(f"Job {job.id} rescores the answers of job {job.rescored_job_id}; rescore that job.")
     if JobStatus(job.status) not in TERMINAL:
         raise Conflict(f"Job {job.id} is {job.status}; rescore it after it has ended.", code="job_not_terminal")
 
@@ -66,13 +66,13 @@ def _ensure_can_rescore(job: JobRecord) -> None:
 def _numbers(job: JobRecord, records: list[IterationRecord], change: RescoreJob) -> list[int]:
     known = sorted({record.number for record in records if not record.as_attempt().is_truncated})
     if not known:
-        raise Conflict(f"Job {job.id} has written no answer; there is nothing to evaluate.")
+        raise Conflict(f"Job {job.id} has no answer; there is nothing to evaluate.")
     wanted = sorted(set(change.iterations or known))
     unknown = [number for number in wanted if number not in known]
     if unknown:
         words = f"Job {job.id} has the iterations {known[0]} to {known[-1]}, not {unknown[0]}."
         if any(record.number == unknown[0] for record in records):
-            words = f"The answer of iteration {unknown[0]} was cut off: there is no whole answer to evaluate."
+            words = f"The answer of iteration {unknown[0]} was cut off: there is no complete answer to evaluate."
         raise Invalid.at("/iterations", words, "unknown_iteration")
     return wanted
 
@@ -86,9 +86,9 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
         kept["rubric"] = None
     options: EvaluationOptions = named.get("evaluation") or before.evaluation
     if change.evaluation is not None and change.evaluation.audit is not None:
-        words = "Rescoring has no audit: rescore by that model instead, as evaluator_model."
+        words = "Rescoring has no audit: set evaluator_model to the model of the audit instead."
         raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
-    # A rescoring must give a new verdict: it is never skipped as too simple, nor taken from the cache
+    # A rescoring must give a new verdict, so it uses no cache and does not skip simple tasks
     changed: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
     if "evaluator_model" in named and change.evaluation is None:
         changed["panel"] = []
@@ -98,4 +98,4 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
         return RescoreAnswers.model_validate(fields)
     except ValidationError as error:
         words = error.errors()[0]["msg"]
-        raise Invalid(f"This does not fit together: {words}.") from error
+        raise Invalid(f"These fields do not fit together: {words}.") from error

@@ -1,6 +1,6 @@
-"""Cost estimates: the maximum of model calls and the maximum cost of a request, before it is submitted.
+"""Estimates the maximum of model calls and the maximum cost of a request, before it is submitted.
 
-The budgets that stop a running job or run are enforced in `redraft/operations/calls/budgets.py`.
+`redraft/operations/calls/budgets.py` enforces the budgets that stop a running job or run.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ class CallsMax:
     """The maximum of model calls of a request, without retries after failures.
 
     Attributes:
-        generate: the calls of this type in each iteration, like `evaluate` and `repair`.
-        audit: the calls after the end of the loop, with their repairs.
+        generate: the calls of this type in each iteration. `evaluate` and `repair` are counted in the same way.
+        audit: the calls after the end of the loop, including repairs.
     """
 
     iterations: int
@@ -51,7 +51,7 @@ class CallsMax:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A normalised request with its warnings, its maximum of calls and its maximum cost; nothing is stored."""
+    """A normalised request with its warnings, its maximum of calls and its maximum cost."""
 
     request: dict[str, Any]
     warnings: list[dict[str, str]]
@@ -64,7 +64,7 @@ class Preview:
 
 
 def preview(services: Services, request: AnyRequest) -> Preview:
-    """Check a request and estimate its worst case; raises the errors of `submit.normalise`."""
+    """Check a request, and estimate its calls and cost. Nothing is stored. Raises the errors of `submit.normalise`."""
     normal = normalise(services, request)
     return Preview(
         dump(normal), warnings_of(services, normal), calls_max(services, normal), _cost_of_normal(services, normal)
@@ -72,7 +72,7 @@ def preview(services: Services, request: AnyRequest) -> Preview:
 
 
 def calls_max(services: Services, request: AnyRequest) -> CallsMax:
-    """The maximum of calls: each evaluator call, and each generation with a schema, may need one repair."""
+    """The maximum of calls. Each evaluator call, and each generation with a schema, may need one repair."""
     questions = len(groups_of(request.rubric, services.settings.criteria_per_call))
     evaluations = questions * len(evaluators_of(request)) * request.evaluation.samples
     audits = 2 * questions if request.evaluation.audit else 0
@@ -83,7 +83,7 @@ def calls_max(services: Services, request: AnyRequest) -> CallsMax:
 
 
 def cost_max(services: Services, request: AnyRequest) -> Cost:
-    """The maximum cost of the calls in `calls_max`, each with the longest prompt and reply that the limits allow.
+    """The maximum cost of the calls in `calls_max`, with the longest prompts and replies that the limits allow.
 
     The cost is unknown if a model has no known price, or cannot be called here.
     """
@@ -101,7 +101,7 @@ def _cost_of_normal(services: Services, normal: AnyRequest) -> Cost:
     return Cost(None, tuple(dict.fromkeys(model for model, price in prices if price is None)))
 
 
-def dearest_call(services: Services, request: AnyRequest) -> Decimal:
+def most_expensive_call(services: Services, request: AnyRequest) -> Decimal:
     """The maximum cost of a single call of a request, in USD; 0 if it is unknown."""
     try:
         calls = _worst_calls(services, normalise(services, request))
@@ -117,7 +117,7 @@ def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal 
 
 def _worst_calls(services: Services, request: AnyRequest) -> Iterator[Calls]:
     """The calls of a normalised request, each with the longest prompt and the longest reply."""
-    # The request is in the prompt; its schema is also sent as the schema of the reply, which holds the criteria again
+    # The prompt holds the request. The schema of the reply is also sent, and holds the criteria a second time
     repeated = {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
     prompt = _tokens(dump(request)) + _tokens(repeated) + _TEMPLATE_TOKENS
     reply = services.settings.evaluator_max_output_tokens
@@ -126,7 +126,7 @@ def _worst_calls(services: Services, request: AnyRequest) -> Iterator[Calls]:
     if isinstance(request, GenerateAnswer):
         answer = request.sampling.max_output_tokens or OUTPUT_BOUND
         answers, audited = request.iter_max * request.candidates, 2
-        # A prompt also holds an earlier answer and its feedback, or an answer that did not fit its schema
+        # A prompt also holds an earlier answer and its feedback, or the answer that did not match the schema
         earlier = answer + 2 * reply * groups * len(evaluators_of(request)) * request.evaluation.samples
         yield from _generations(request, Usage(input_tokens=prompt + earlier, output_tokens=answer))
     times = groups * request.evaluation.samples * answers
@@ -148,6 +148,6 @@ def _generations(request: GenerateAnswer, usage: Usage) -> Iterator[Calls]:
 
 
 def _evaluations(model: str, prompt: int, reply: int, times: int) -> Iterator[Calls]:
-    """The calls and their repairs; a repair also has the first reply in its prompt, and twice its output limit."""
+    """The evaluator calls and their repairs. A repair has the first reply in its prompt, and twice the output limit."""
     yield model, Usage(input_tokens=prompt, output_tokens=reply), times
     yield model, Usage(input_tokens=prompt + reply, output_tokens=2 * reply), times

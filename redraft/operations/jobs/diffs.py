@@ -1,4 +1,4 @@
-"""The word diff between the answers of two iterations."""
+"""Compares the answers of two iterations word by word."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from redraft.operations.services import Services
 
 
 class AnswerDiff(Resource):
-    """Two answers of a job, compared word by word; the `equal` and `insert` parts together are the newer answer."""
+    """Two answers of a job, compared word by word. The `equal` and `insert` parts together are the newer answer."""
 
     from_iteration: int
     to_iteration: int
@@ -22,12 +22,12 @@ class AnswerDiff(Resource):
 
 
 def diff(services: Services, job_id: str, old: int, new: int) -> AnswerDiff:
-    """Compare the best answers of two iterations. Raises NotFound if there is no such job, or no such iteration."""
+    """Compare the best answers of two iterations. Raises NotFound if the job or an iteration does not exist."""
     return diff_of(queries.list_iterations(services, job_id), old, new, job_id)
 
 
 def diff_of(iterations: Sequence[Iteration], old: int, new: int, job_id: str) -> AnswerDiff:
-    """Compare the best answers of two of these iterations. Raises NotFound if one is missing."""
+    """Compare the best answers of two of these iterations. Raises NotFound if an iteration is missing."""
     found = compare_words(_answer(iterations, old, job_id), _answer(iterations, new, job_id))
     return AnswerDiff(from_iteration=old, to_iteration=new, is_cut=found.is_cut, parts=list(found.parts))
 
@@ -38,6 +38,6 @@ def _answer(iterations: Sequence[Iteration], number: int, job_id: str) -> str:
 
 
 def score_of(iteration: Iteration) -> float:
-    """The score for comparing candidates; candidates without a score come last."""
+    """The score by which candidates are compared. Candidates without a score have the lowest."""
     score = iteration.evaluation and iteration.evaluation.score
     return -1.0 if score is None else score

@@ -66,7 +66,9 @@ class ClaimCheckResult(Resource):
 class Evaluation(Resource):
     id: str
     role: Role
-    job_id: str = Field(description="The job that evaluated; after a rescoring it is not the job of the answer.")
+    job_id: str = Field(
+        description="The job that evaluated the answer. For a rescoring this is another job than that of the answer."
+    )
     status: Literal["ok", "error", "skipped"]
     score: float | None
     passed: bool
@@ -100,11 +102,11 @@ class MarkerIssue(Resource):
 
 
 class GroundingResult(Resource):
-    """How an answer uses its sources, as far as code can check it."""
+    """The use of the sources in an answer, as code has checked it."""
 
     citations: list[Citation]
     issues: list[MarkerIssue]
-    sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
+    sources_used: list[int] = Field(description="Indices of the cited sources; the first source has index 0.")
     sources_provided: int | None = None
     grounding_score: float | None
     unsupported: list[Unsupported] = Field(default=[])
@@ -115,7 +117,7 @@ class GroundingResult(Resource):
 
 
 class IterationUsage(Resource):
-    """The usage of all calls that wrote and evaluated an answer; `latency_ms` is the sum of their times."""
+    """The usage of all calls that generated and evaluated an answer. `latency_ms` is the sum of their durations."""
 
     calls: int
     input_tokens: int
@@ -141,7 +143,7 @@ class Iteration(Resource):
 
 
 class MatrixCell(Resource):
-    """The result of an iteration for a criterion; `regressed`: an earlier iteration met the criterion."""
+    """The result of an iteration for a criterion. `regressed`: an earlier iteration met it, this one does not."""
 
     id: str
     score: float | None
@@ -158,7 +160,7 @@ class MatrixColumn(Resource):
 
 
 class CriteriaMatrix(Resource):
-    """Which attempt met which criterion. Empty without a rubric."""
+    """A table of which iteration met which criterion. It is empty without a rubric."""
 
     criteria: list[CriterionRow]
     iterations: list[MatrixColumn]
@@ -167,7 +169,7 @@ class CriteriaMatrix(Resource):
 def iteration_resource(
     record: IterationRecord, usage: Mapping[str, int], further: Sequence[EvaluationRecord] = ()
 ) -> Iteration:
-    """One candidate; `further` are its evaluations outside of the loop."""
+    """The resource of one candidate. `further` are its evaluations outside of the loop."""
     return Iteration.from_row(
         record,
         evaluation=record.evaluation and _evaluation(record.evaluation),

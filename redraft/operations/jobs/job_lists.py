@@ -1,4 +1,4 @@
-"""The job list of the pages, and its actions on many jobs: cancel, delete, export."""
+"""Builds the job list of the pages, and cancels, deletes or exports many jobs."""
 
 import re
 import time
@@ -22,7 +22,7 @@ from redraft.storage.jobs.jobs import JobFilter
 
 COUNT_MAX = 100_000
 BATCH = 500
-# A request must answer before proxies give it up; the page then asks for the next batch
+# A proxy gives up a request that takes too long, so a request handles one batch, and the page requests the next one
 BATCH_S = 5.0
 _SHOWN_S = 60.0
 
@@ -35,7 +35,7 @@ Action = Literal["cancel", "delete"]
 
 
 class JobLine(Resource):
-    """One job of the list; `scores` holds the best score of each iteration, in order."""
+    """One job of the list. `scores` holds the number and the best score of each iteration, in order."""
 
     id: str
     kind: str
@@ -60,7 +60,7 @@ class JobLine(Resource):
 
 @dataclass(frozen=True, slots=True)
 class JobLines:
-    """A page of the list; `more` is the number of newer matching jobs that it does not show, at most a page."""
+    """A page of the list. `more` is the number of newer matching jobs that are not shown, up to the size of a page."""
 
     lines: list[JobLine]
     next_cursor: str | None
@@ -69,7 +69,7 @@ class JobLines:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of an action on a batch: how many jobs were changed and not, and the cursor of the next batch."""
+    """The result of an action on a batch: counts of changed and unchanged jobs, and the cursor of the next batch."""
 
     done: int
     kept: int
@@ -106,7 +106,7 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
 
 
 def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
-    # The text behind the threshold is cut anywhere, so no JSON parser can read it
+    # The query cuts the stored text behind the threshold at a fixed length, so it is not valid JSON
     threshold = _NUMBER.match(row.threshold)
     return JobLine.from_row(
         row,
@@ -124,27 +124,27 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
 
 def _task(beginning: str) -> str:
     """The first non-empty line of `instruct`, from the beginning of a stored request."""
-    # The beginning is cut anywhere, also within an escape sequence
+    # The query cuts the stored request at a fixed length, even within an escape sequence
     request: Any = from_json(beginning, allow_partial="trailing-strings")
     lines = str(request.get("instruct", "")).strip().splitlines()
     return lines[0][:_LINE_CHARS] if lines else ""
 
 
 def freeze(services: Services, criteria: JobFilter) -> JobFilter:
-    """The same filter without jobs that are created later, since the user has not seen those."""
+    """Return the same filter without jobs that are created from now on, since the user has not seen them."""
     with services.database.read() as connection:
         newest = job_lists.positions(connection, replace(criteria, newest_first=True, after=None, limit=1))
     return replace(criteria, created_before=newest[0][0] + timedelta(milliseconds=1)) if newest else criteria
 
 
 def count(services: Services, criteria: JobFilter, *, most: int = COUNT_MAX) -> int:
-    """The number of matching jobs, counted up to `most`."""
+    """Count the matching jobs, up to `most`."""
     with services.database.read() as connection:
         return job_lists.count(connection, criteria, most=most)
 
 
 def possible(action: Action, criteria: JobFilter) -> JobFilter | None:
-    """The filter for the jobs in a status that allows the action; None if no status is left."""
+    """Restrict the filter to the statuses that allow the action. None if no status is left."""
     allowed = {status.value for status in (LIVE if action == "cancel" else TERMINAL)}
     statuses = allowed & set(criteria.statuses) if criteria.statuses else allowed
     return replace(criteria, statuses=tuple(sorted(statuses))) if statuses else None
@@ -165,13 +165,13 @@ def act_on_matching(
 
 
 def act_on(services: Services, action: Action, job_ids: Sequence[str]) -> ActionResult:
-    """Cancel or delete these jobs, as many as a minute allows."""
+    """Cancel or delete these jobs. Stop after a minute."""
     done, seen = _act_on(services, action, job_ids, _SHOWN_S)
     return ActionResult(done, seen - done, None)
 
 
 def _act_on(services: Services, action: Action, job_ids: Sequence[str], for_s: float = BATCH_S) -> tuple[int, int]:
-    """Return the number of changed jobs, and the number of jobs that were tried before the time was over."""
+    """Return the number of changed jobs, and the number of jobs that were tried before `for_s` had passed."""
     end = time.monotonic() + for_s
     done = seen = 0
     for job_id in job_ids:
@@ -193,7 +193,7 @@ def _has_changed(services: Services, action: Action, job_id: str) -> bool:
 
 
 def export_matching(services: Services, criteria: JobFilter) -> Iterator[str]:
-    """All matching jobs as the API shows them, one line of JSON each."""
+    """Yield all matching jobs as the API shows them, each as one line of JSON."""
     cursor: str | None = None
     criteria = replace(criteria, limit=_EXPORTED_AT_ONCE)
     while True:
@@ -204,7 +204,7 @@ def export_matching(services: Services, criteria: JobFilter) -> Iterator[str]:
 
 
 def export(services: Services, job_ids: Sequence[str]) -> Iterator[str]:
-    """These jobs, one line of JSON each; deleted jobs are left out."""
+    """Yield these jobs, each as one line of JSON. Deleted jobs are left out."""
     for job_id in job_ids:
         try:
             yield json_line(queries.get_job(services, job_id), exclude={"iterations"})

@@ -24,7 +24,7 @@ from redraft.storage.jobs.jobs import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """A planned continuation: the job before it, its new columns, and the event."""
+    """A planned continuation: the record of the job before it, the new column values, and the event."""
 
     job: JobRecord
     values: Mapping[str, Any]
@@ -32,12 +32,12 @@ class Continuation:
 
 
 def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
-    """Cancel a job at once. Its lease becomes invalid, so a later reply is only recorded in the ledger.
+    """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
     with services.database.write() as connection:
-        # Otherwise a step could store an evaluation after this has read the iterations, and the result would lack it
+        # Without the lock, a step could store an evaluation after the iterations are read: the result would lack it
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
         end = ending(
@@ -49,7 +49,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
             return job, False
         events.add(connection, job, first_seq, [end.event])
         complete(connection, job, end.values)
-        # A live worker aborts and closes its own calls when its next heartbeat finds the job ended
+        # A live worker aborts and closes its own calls, as soon as its heartbeat finds that the job has ended
         close_orphaned_calls(connection, job)
         job = record_of(connection, job_id)
     services.queue.wake(job_id)
@@ -57,7 +57,7 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
 
 
 def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRecord:
-    """Add iterations to a job that has ended. Recorded replies are used again, so nothing is paid twice.
+    """Add iterations to a job that has ended. Recorded replies are used again, so no call is paid twice.
 
     Raises:
         NotFound: there is no such job.
@@ -70,7 +70,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
     with services.database.write() as connection:
         job = store_continuation(connection, ready)
     if job is None:
-        raise Conflict(f"Job {job_id} was changed by someone else at this moment; look at it again.")
+        raise Conflict(f"Job {job_id} was changed at the same moment by another request; read the job and try again.")
     services.queue.wake(job_id)
     context.notify(services, context.message_of(job))
     return job
@@ -79,7 +79,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
 def plan_continuation(
     services: Services, job: JobRecord, change: ContinueJob, *, keeps_limit: bool = False
 ) -> Continuation:
-    """Plan a continuation without storing it; with `keeps_limit` the job only gets the iterations that it had left.
+    """Plan a continuation without storing it. With `keeps_limit` the job keeps its iteration limit.
 
     Raises Conflict if the job has not ended, or only evaluates, and Invalid if a model cannot be called.
     """
@@ -88,7 +88,7 @@ def plan_continuation(
     values = _continuation(services, job, request, change)
     is_waiting = _waits_for_verdict(services, job, request)
     if is_waiting:
-        # A person who gives guidance wants another answer, even if the last one was accepted
+        # A user who gives guidance wants another answer, even if the last answer is accepted now
         first = job.iteration + 1 if change.guidance else job.iteration
         values |= {"step": Step.EVALUATE.value, "first_iteration": first}
     if keeps_limit:
@@ -99,7 +99,7 @@ def plan_continuation(
 
 
 def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnswer) -> bool:
-    """Whether the job ended with an answer that is not evaluated yet, and was written from its current sources."""
+    """Whether the last answer of the job has no evaluation, and the continuation does not change the sources."""
     if dump(request)["sources"] != job.request["sources"]:
         return False
     with services.database.read() as connection:
@@ -110,13 +110,13 @@ def _waits_for_verdict(services: Services, job: JobRecord, request: GenerateAnsw
 def _words(more: int, *, waiting: int | None) -> str:
     iterations = f"{more} more iteration{'' if more == 1 else 's'}"
     if waiting is None:
-        return f"The job goes on for up to {iterations}."
+        return f"The job continues for up to {iterations}."
     first = f"The answer of iteration {waiting} is evaluated first"
-    return f"{first}; the job goes on for up to {iterations}." if more else f"{first}."
+    return f"{first}; the job continues for up to {iterations}." if more else f"{first}."
 
 
 def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
-    """Store a continuation; None if the job was changed meanwhile. The caller notifies the workers after the commit."""
+    """Store a continuation. None if the job has changed meanwhile. The caller notifies workers after the commit."""
     job = ready.job
     # The version is compared too: only one of two concurrent continuations may be stored
     unmoved = transitions.is_status(*states_before(JobStatus.QUEUED)) & transitions.is_version(job.version)
@@ -138,7 +138,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     if change.model is not None:
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:
-        # An evaluator that is named replaces a panel
+        # A panel would take precedence over the evaluator that the change names
         update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
     changed = request.model_copy(update=update)
     changed = changed.model_copy(update=submit.normalise_evaluators(services, changed, ""))
@@ -176,8 +176,7 @@ def _continuation(services: Services, job: JobRecord, request: GenerateAnswer, c
 def delete(services: Services, job_id: str) -> None:
     """Delete a job that has ended, with its iterations, evaluations, calls, events and ratings.
 
-    Raises NotFound if there is no such job, and Conflict if the job has not ended, or the run that it is an item of is
-    running.
+    Raises NotFound if there is no such job, and Conflict if the job has not ended, or is an item of a running run.
     """
     with services.database.write() as connection:
         job = record_of(connection, job_id)

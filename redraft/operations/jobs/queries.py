@@ -1,4 +1,4 @@
-"""Reads jobs, iterations, calls and events, in short read transactions of a few queries each."""
+"""Reads jobs, iterations, calls and events in short read transactions."""
 
 from dataclasses import replace
 
@@ -26,14 +26,14 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
 
 
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
-    """A job's version, and whether it has ended, for conditional requests. Raises NotFound if there is no such job."""
+    """The version of a job, and whether the job has ended. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version, status = version_of(connection, job_id)
     return version, status in _TERMINAL
 
 
 def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
-    """A job's version and status, by the cheapest query there is. Raises NotFound if there is no such job."""
+    """The version and the status of a job, by a cheap query. Raises NotFound if there is no such job."""
     return existing(jobs.version_of(connection, job_id), "job", job_id)
 
 
@@ -47,7 +47,7 @@ def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None
 
 
 def list_iterations(services: Services, job_id: str, number: int | None = None) -> list[Iteration]:
-    """All candidates of a job or of one iteration. Raises NotFound if there is no such job, or no such iteration."""
+    """All candidates of a job, or of one iteration. Raises NotFound if the job or the iteration does not exist."""
     with services.database.read() as connection:
         found = iterations_of(connection, record_of(connection, job_id), number)
     if number is not None and not found:
@@ -56,7 +56,7 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
 
 
 def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
-    """The resources of all candidates, or of those of one iteration, by three queries."""
+    """The resources of all candidates of a job, or of one iteration. Three queries read them, for any number."""
     records = history.iterations_of(connection, job, number)
     # A rescoring job shows only its own evaluations
     ids = [] if job.rescored_job_id else [record.id for record in records]
@@ -73,19 +73,19 @@ def iterations_of(connection: Connection, job: JobRecord, number: int | None = N
 
 
 def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
-    """Which iteration met which criterion. Raises NotFound if there is no such job."""
+    """The table of which iteration met which criterion. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         records = history.iterations_of(connection, record_of(connection, job_id))
     return iterations.criteria_matrix(records)
 
 
 def record_of(connection: Connection, job_id: str) -> JobRecord:
-    """A job's row. Raises NotFound if there is no such job."""
+    """The record of a job. Raises NotFound if there is no such job."""
     return existing(jobs.get(connection, job_id), "job", job_id)
 
 
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
-    """The calls of a job, from the ledger. Raises NotFound if there is no such job."""
+    """The calls of a job in the ledger. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         version_of(connection, job_id)
         rows = calls.of_job(connection, job_id)
@@ -93,14 +93,14 @@ def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[C
 
 
 def get_call(services: Services, job_id: str, call_id: str, *, full: bool = False) -> Call:
-    """One row of the ledger. Raises NotFound if there is no such call of this job."""
+    """One call in the ledger. Raises NotFound if the job has no such call."""
     with services.database.read() as connection:
         row = calls.get(connection, job_id, call_id)
     return resources.call_resource(existing(row, "call", call_id), full=full)
 
 
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
-    """Events newer than `after`, and whether the job has ended and has no further events.
+    """The events with a number above `after`, and whether the job has ended and has no further events.
 
     Raises NotFound if there is no such job.
     """
@@ -108,6 +108,6 @@ def list_events(services: Services, job_id: str, after: int, limit: int = 1000) 
         _, status = version_of(connection, job_id)
         records = events.after(connection, job_id, after, limit)
         is_over = status in _TERMINAL and len(records) < limit
-        # A late worker may have added calls: the last event must show the same usage as the job
+        # A late worker may have recorded calls after the end. The last event must show the same usage as the job
         job = record_of(connection, job_id) if is_over and records else None
     return [resources.event_resource(each, job if each is records[-1] else None) for each in records], is_over

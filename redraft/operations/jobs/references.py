@@ -1,4 +1,4 @@
-"""Finds a job, a run or a dataset by its id, a unique beginning of the id, a unique name, or `latest`."""
+"""Finds a job, a run or a dataset by its id, by a unique beginning of its id, by a unique name, or by `latest`."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _WHOLE_ID = re.compile(r"[a-z]+_[0-9a-f]{32}")
 
 
 def _jobs_with_name(connection: Connection, _table: Table, name: str) -> list[str]:
-    # Jobs have no column for a name
+    # The name of a job is in its metadata, since jobs have no column for it
     return [job.id for job in jobs.list_page(connection, JobFilter(metadata={"name": name}, limit=2))]
 
 
@@ -48,7 +48,7 @@ def _find(noun: _Noun, services: Services, text: str) -> str:
     if len(found) > 1:
         listed = ", ".join([*found[:2], *(["…"] if found[2:] else [])])
         words = {
-            "id": f"{text!r} is the beginning of several {noun.word}s' ids; write more of it.",
+            "id": f"{text!r} begins the ids of several {noun.word}s; write more of the id.",
             "name": f"Several {noun.word}s are named {text!r}; use an id: {listed}",
         }
         raise Conflict(words[kind], code="ambiguous_id")
@@ -63,7 +63,7 @@ def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[st
     if not text:
         return [], "id"
     if _WHOLE_ID.fullmatch(text):
-        # Equality uses the index; not every database uses it for a prefix
+        # Equality uses the index in both databases; a prefix does not always do so
         return query_parts.ids_where(connection, noun.table, noun.table.c.id == text), "id"
     beginning = text if text.startswith(noun.prefix) else noun.prefix + text
     begins_so = noun.table.c.id.startswith(beginning, autoescape=True)

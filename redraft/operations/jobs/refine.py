@@ -1,6 +1,6 @@
-"""Drafts a job from a rough question by a model, for the user to edit and send. Only the calls are stored.
+"""Lets a model draft a job from a rough question. The user can edit and send the draft. Only the calls are stored.
 
-The caller waits at most `REDRAFT_CALL_TIMEOUT_S`, and no database connection is held meanwhile.
+The caller waits at most `REDRAFT_CALL_TIMEOUT_S`. No database connection is held during a call.
 """
 
 import time
@@ -27,15 +27,15 @@ from redraft.storage.jobs import calls
 
 KIND = "draft_rubric"
 
-# The caller waits meanwhile
+# The HTTP request of the caller waits for the record of the reply
 _RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
-# The limiter needs a message that it could send to a waiting step; a draft never waits, so all drafts share this one
-_TURN = StepMessage(Step.GENERATE, "draft", 0)
+# The limiter needs a message for a waiting step. A draft never waits, so all drafts share this message
+_LIMITER_MESSAGE = StepMessage(Step.GENERATE, "draft", 0)
 
 
 class Refinement(Resource):
-    """A draft; its first four fields are the body of a request."""
+    """A draft. Its first four fields can be sent as the body of a request."""
 
     instruct: str
     resp_format: str
@@ -50,7 +50,8 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
 
     Raises:
         Invalid: the model cannot be called.
-        ProviderError: the model failed, is limited, or gave no usable draft twice (code `draft_invalid`).
+        ProviderError: the model failed, the model is at its limit, or two replies held no usable draft
+            (`draft_invalid`).
         Unavailable: the database does not answer.
     """
     providers = services.providers
@@ -62,7 +63,7 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
 
 
 def must_acquire(services: Services, asked: RefineQuestion) -> bool:
-    """Whether a draft needs a permit of the rate limiter."""
+    """Whether a draft needs a permit of the rate limiter. Raises Invalid if the model cannot be called."""
     model = asked.model or str(services.providers.default_model())
     return services.limiter.must_acquire(str(resolve_model(services.providers, model, "/model")))
 
@@ -86,11 +87,11 @@ class _Drafting:
         self.outcomes: list[Outcome] = []
 
     def run(self) -> Draft:
-        """Ask the model, and retry once if the reply is unusable."""
-        read = self._read(self._ask(0))
+        """Call the model, and retry once if the reply is unusable."""
+        read = self._read(self._request_draft(0))
         if isinstance(read, Unusable):
-            complaint = None if read.kind == "truncated" else read.message
-            read = self._read(self._ask(1, complaint))
+            problem = None if read.kind == "truncated" else read.message
+            read = self._read(self._request_draft(1, problem))
         if isinstance(read, Unusable):
             raise ProviderError("draft_invalid", f"{self._model} gave no usable draft, twice. {read.message}")
         return read
@@ -103,19 +104,19 @@ class _Drafting:
             return Unusable("truncated", error.message)
         raise error
 
-    def _ask(self, seq: int, complaint: str | None = None) -> Outcome:
-        """Make the call, and repeat it without each parameter that the provider refuses."""
-        # An adaptation is no retry: the provider refused the parameter before it did any work
+    def _request_draft(self, seq: int, problem: str | None = None) -> Outcome:
+        """Make a call, and repeat it without a parameter that the provider refuses."""
+        # An adapted call does not count as a retry, since the provider refused the parameter before it did any work
         for attempt in range(1, ADAPTATIONS_MAX + 2):
-            outcome = self._call(self._plan(seq, attempt, complaint))
+            outcome = self._call(self._plan(seq, attempt, problem))
             if outcome.error is None or not outcome.error.is_adapted:
                 break
         return self.outcomes[-1]
 
-    def _plan(self, seq: int, attempt: int, complaint: str | None) -> PlannedCall:
+    def _plan(self, seq: int, attempt: int, problem: str | None) -> PlannedCall:
         providers = self._services.providers
         origin = providers.verdict_limit_origin(is_second=seq > 0)
-        ask = Ask(refining_prompt(self._question, complaint), str(self._model), limit_origin=origin)
+        ask = Ask(refining_prompt(self._question, problem), str(self._model), limit_origin=origin)
         chat = ask.as_chat(providers.verdict_tokens(self._model) * (seq + 1))
         return plan_call(self._services, Slot("", "draft", 0, 0, seq), KIND, chat, token=0, attempt=attempt)
 
@@ -124,21 +125,21 @@ class _Drafting:
         if left_s <= 0:
             raise ProviderError("provider_timeout", "The draft took longer than REDRAFT_CALL_TIMEOUT_S.")
         if not self.outcomes:
-            self._take_turn(planned)
+            self._acquire_permit(planned)
         with self._services.database.write() as connection:
             calls.open_calls(connection, [planned.row])
         outcome = wait_for(make_call(self._services, planned, timeout_s=left_s))
         self.outcomes.append(outcome)
-        # The call is paid for: a database that is away for a moment must not lose its row
+        # The call has a cost, so its record must survive a short failure of the database
         self._services.database.persist(partial(close_calls, outcomes=[outcome]), for_s=_RECORD_REPLY_S)
         rate_limits.record(self._session, [outcome])
         return outcome
 
-    def _take_turn(self, planned: PlannedCall) -> None:
-        """Acquire a permit; a limited or failing model is an error at once, with the time to retry after."""
+    def _acquire_permit(self, planned: PlannedCall) -> None:
+        """Acquire a permit of the rate limiter. Raises ProviderError, with the time to retry after, if none is free."""
         if not self._services.limiter.must_acquire(str(self._model)):
             return
-        _, found = self._session.acquire(_TURN, {str(self._model): [planned.row["id"]]})
+        _, found = self._session.acquire(_LIMITER_MESSAGE, {str(self._model): [planned.row["id"]]})
         if not found.width:
-            words = f"{self._model} is at its limit (REDRAFT_MODEL_LIMITS), or has failed again and again."
+            words = f"{self._model} is at its limit (REDRAFT_MODEL_LIMITS), or has failed several times in a row."
             raise ProviderError("provider_rate_limited", words, retry_after_s=found.wait_s)

@@ -1,4 +1,4 @@
-"""The resources of jobs, calls, events and webhook deliveries, for API, command line and pages alike."""
+"""The resources of jobs, calls, events and webhook deliveries, for the API, the command line and the pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,13 +26,13 @@ class JobResult(Resource):
     """The best answer of a job, with its score and its sources."""
 
     final_answer: str
-    parsed: Any = Field(description="The answer as JSON if there is an answer_schema; otherwise null.")
+    parsed: Any = Field(description="The answer as JSON if the request has an answer_schema; otherwise null.")
     success: bool | None = Field(description="Whether the answer was accepted; null if the evaluation was skipped.")
     total_iterations: int
     final_score: float | None
     best_iteration: int
     citations: list[Citation]
-    sources_used: list[int] = Field(description="Indices of the cited sources, from 0 on.")
+    sources_used: list[int] = Field(description="Indices of the cited sources; the first source has index 0.")
     sources_provided: int
     grounding_score: float | None
     unsupported_claims: list[str]
@@ -44,13 +44,15 @@ class JobResult(Resource):
 
 
 class EventData(Resource):
-    """The fields of every event; each type adds its own."""
+    """The fields of events. Each type of event may have further fields."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     message: str
     at: str = Field(json_schema_extra={"format": "date-time"})
-    seconds: float | None = Field(default=None, description="How long it took.")
+    seconds: float | None = Field(
+        default=None, description="The duration of the step, or of the job in its last event."
+    )
     iteration: int | None = None
     candidate: int | None = None
     score: float | None = None
@@ -99,7 +101,7 @@ class CallLine(Resource):
 
     @property
     def interval(self) -> Interval:
-        """Start and end in seconds since the epoch, by the stored latency, so that chart and number agree."""
+        """Start and end in seconds since the epoch. The end follows from the stored latency, which pages show too."""
         start = self.started_at.timestamp()
         if self.latency_ms is not None:
             return start, start + self.latency_ms / 1000
@@ -151,7 +153,7 @@ class Job(Resource):
     started_at: Moment | None
     finished_at: Moment | None
     progress: Progress
-    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="With all defaults filled in.")
+    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="The request with all defaults.")
     result: Annotated[dict[str, Any] | None, As(JobResult | None)]
     warnings: list[JobWarning]
     usage: UsageTotals
@@ -201,14 +203,14 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
 
 
 def iteration_now(record: JobRecord | JobRow) -> int:
-    """The current iteration of a running job, or the last one with an answer."""
+    """The iteration that is being generated, or else the last iteration with an answer."""
     is_generating = record.status == "running" and record.step == "generate"
     return record.iteration + 1 if is_generating else record.iteration
 
 
 def _spent(record: JobRecord) -> dict[str, int | None]:
-    """The usage of the whole job, as part of its result."""
-    # Not stored with the result, since a late worker may still add a call to an ended job
+    """The usage of the whole job for its result."""
+    # It is not stored with the result, since a late worker may record a call of an ended job
     return {
         "input_tokens": record.input_tokens,
         "output_tokens": record.output_tokens,
@@ -217,7 +219,7 @@ def _spent(record: JobRecord) -> dict[str, int | None]:
 
 
 _CALL_STATUS = {"started": "started", "ok": "succeeded", "dup": "succeeded", "error": "failed", "unknown": "failed"}
-# A page and a terminal stay usable; the API gives whole texts with `full`
+# Longer texts make a page or a terminal unusable; the API returns complete texts with `full`
 _TEXT_LIMIT = 256 * 1024
 
 
@@ -226,7 +228,7 @@ def call_line(row: Mapping[str, Any]) -> CallLine:
 
 
 def call_resource(row: Mapping[str, Any], *, full: bool = False) -> Call:
-    """A row of the ledger; texts over 256 KB are cut unless `full` is set."""
+    """The resource of a call. Texts over 256 K characters are cut unless `full` is set."""
     texts = {name: _cut(row[name], None if full else _TEXT_LIMIT) for name in ("request", "response")}
     is_cut = any(text != row[name] for name, text in texts.items())
     return Call.model_validate({**_shown(row), **texts, "truncated": is_cut})
@@ -237,7 +239,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cut(value: Any, limit: int | None) -> Any:
-    """A JSON value whose texts have at most `limit` characters."""
+    """Return a JSON value with all texts cut to `limit` characters."""
     if isinstance(value, str):
         return value[:limit]
     if isinstance(value, list):
@@ -254,7 +256,7 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
 
 
 def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event:
-    """An event; with `ended`, the result in a `done` event gets the usage of the ended job."""
+    """The resource of an event. With `ended`, the result in a `done` event gets the usage of the ended job."""
     data = record.data
     if ended is not None and record.type == "done" and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}

@@ -40,7 +40,7 @@ from redraft.storage.jobs.jobs import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The key of a caller, unique within its scope: one caller and one route."""
+    """The idempotency key of a request. The scope is the caller and the route, and the key is unique in its scope."""
 
     scope: str
     key: str
@@ -48,7 +48,10 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A normalised request with the digest of the request as it was sent, and the grounding of a given answer."""
+    """A job before it is stored: its normalised request, its warnings, and the grounding of an answer to evaluate.
+
+    `digest` is the hash of the request as the user sent it.
+    """
 
     request: AnyRequest
     digest: str
@@ -63,11 +66,13 @@ class Submission:
 
 
 def normalise(services: Services, request: AnyRequest) -> AnyRequest:
-    """Fill in the models, and ensure that each can be called.
+    """Fill in the models, and ensure that each model can be called.
 
-    Raises Invalid if a model is unknown or its provider has no key (`unknown_model`, `provider_auth`); the answer's
-    schema is not valid (`invalid_schema`); there is a budget in USD and a price is unknown (`unpriced_model`); the
-    webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
+    Raises Invalid if:
+        a model is unknown, or its provider has no key (`unknown_model`, `provider_auth`);
+        the schema of the answer is not valid (`invalid_schema`);
+        there is a budget in USD, and a price is unknown (`unpriced_model`);
+        the webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
     update: dict[str, Any] = {"grounding": request.grounds}
@@ -84,16 +89,16 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
 
 
 def normalise_evaluators(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:
-    """The fields that name evaluators, with full model names; a panel replaces the single evaluator.
+    """The fields that name evaluators, with full model names. A panel replaces the single evaluator.
 
-    Raises Invalid if a model cannot be called, or the profile is unknown or needs a field that is missing.
+    Raises Invalid if a model cannot be called, the profile is unknown, or the profile needs a field that is missing.
     """
     providers, evaluation = services.providers, request.evaluation
     missing = services.profiles.get(request.profile).missing(request)
     if missing:
         words = f"Profile {request.profile!r} needs {', '.join(missing)}: add it, or name another profile."
         raise Invalid.at(f"/{missing[0]}", words, "nothing_to_evaluate_by")
-    # A panel names all evaluators; the single one only fills the job's column
+    # A panel holds all evaluators. The single evaluator is still needed, for a column of the job
     panel = [
         str(resolve_model(providers, name, f"/evaluation/panel/{index}")) for index, name in enumerate(evaluation.panel)
     ]
@@ -104,8 +109,8 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 
 
 def check_priced(services: Services, request: AnyRequest, budget: float | None) -> None:
-    """Raises Invalid if a budget cannot be enforced, since a model has no known price (code `unpriced_model`)."""
-    # Any usage will do: a model has a price for all usages or for none
+    """Raise Invalid if there is a budget and a model has no known price (`unpriced_model`)."""
+    # A model has a price for every usage or for none, so one usage is enough
     for name in models_named(request) if budget is not None else ():
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
             words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
@@ -120,7 +125,7 @@ def resolve_ladder(providers: ProviderCatalog, model: str | list[str] | None) ->
 
 
 def resolve_model(providers: ProviderCatalog, name: str, pointer: str) -> ModelRef:
-    """The model with this name. Raises Invalid if there is none, or its provider has no key."""
+    """The model with this name. Raises Invalid if the model is unknown, or its provider has no key."""
     ref = parse_model(name, pointer)
     providers.check_configured(ref, pointer)
     return ref
@@ -135,11 +140,11 @@ def warnings_of(services: Services, request: AnyRequest) -> list[dict[str, str]]
 
 def _unreadable_grounding(request: AnyRequest) -> Iterator[tuple[str, str]]:
     if request.grounds and not request.sources:
-        text = "The answer must be grounded in sources, but the job has none: the answer can only ask for them."
+        text = "The answer must be grounded in sources, but there are none: the answer can only ask for sources."
         yield "no_context", text
     has_schema = isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping)
     if has_schema and request.grounds and request.grounds.require_grounding:
-        text = "Citations are not read in answers with their own schema, so require_grounding accepts all of them."
+        text = "Citations are not read in answers with a schema of the user, so require_grounding accepts every answer."
         yield "grounding_not_read", text
 
 
@@ -172,12 +177,12 @@ def _idle_evaluators(_services: Services, request: AnyRequest) -> Iterator[tuple
 
 
 def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
-    """Store a job, then notify the workers of its first step, and wake the clients that watch jobs.
+    """Store a job, notify the workers of its first step, and wake the clients that wait for changes of jobs.
 
-    The idempotency key is a column of the job's row, so simultaneous requests with one key make one job.
+    The idempotency key is a column of the job, so simultaneous requests with the same key create one job.
 
-    Raises Invalid if `normalise` refuses the request, or the key was used with another request, and Conflict if the job
-    of the key was deleted at the same time.
+    Raises Invalid if `normalise` refuses the request, or the key was used with another request. Raises Conflict if the
+    job of the key was deleted at the same time.
     """
     ready = prepare(services, request)
     with services.database.write() as connection:
@@ -187,18 +192,18 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(FaultPoint.SUBMITTED, job.id)
-    # After the commit, since a fast worker would find no job. If this process dies here, the sweeper notifies instead
+    # A fast worker would find no job before the commit. If this process dies here, the sweeper notifies the workers
     context.notify(services, context.message_of(job))
     services.queue.wake(job.id)
     return Submission(job, is_replay=False)
 
 
 def prepare(services: Services, request: AnyRequest) -> Ready:
-    """Prepare a job outside of a unit of work; raises the errors of `normalise`."""
+    """Prepare a job outside of a unit of work. Raises the errors of `normalise`."""
     normal = normalise(services, request)
-    # The request as it was sent: a normalised one changes with the settings, and a replay would be refused
+    # The digest is of the request as sent: a change of settings changes the normalised one, and would refuse a replay
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
-    # Here and not in the unit of work, since long answers take time to read
+    # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     return Ready(normal, digest, warnings_of(services, normal), grounding)
 
@@ -206,7 +211,7 @@ def prepare(services: Services, request: AnyRequest) -> Ready:
 def store(
     connection: Connection, ready: Ready, *, idempotency: Idempotency | None = None, run_id: str | None = None
 ) -> JobRecord | None:
-    """Store a job; None if its idempotency key exists. The caller notifies the workers after the commit."""
+    """Store a job. None if its idempotency key exists. The caller notifies the workers after the commit."""
     row = {**_row(ready, idempotency), "run_id": run_id}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
@@ -260,7 +265,7 @@ def _first_step(request: AnyRequest) -> dict[str, Any]:
 def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:
     known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
     if known is None:
-        raise Conflict("The job of this Idempotency-Key was deleted at this moment; send the request again.")
+        raise Conflict("The job of this Idempotency-Key was deleted at the same moment; send the request again.")
     if known.request_hash != digest:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
         raise Invalid.at("", words, "idempotency_key_reused")

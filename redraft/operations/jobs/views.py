@@ -1,4 +1,4 @@
-"""The views of a job on its pages; each is one short read transaction with a fixed number of queries."""
+"""Reads the views of a job for its pages. Each view is one short read transaction with a fixed number of queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from redraft.storage.admin import ratings
 from redraft.storage.jobs import calls, events, history, webhooks
 from redraft.storage.jobs.jobs import JobRecord
 
-# Longer tables make a page slow; the API has all calls and events
+# Longer tables make a page slow; the API lists all calls and events
 CALLS_MAX = 500
 EVENTS_MAX = 500
 
@@ -43,19 +43,19 @@ class JobFacts:
     """Facts about a job.
 
     Attributes:
-        held_back: what the best answer lacks, if its score reaches the threshold but it was not accepted.
-        rested_ms: the total time between each end of the job and the next continuation.
-        is_call_out: whether a call is still open although the job was canceled.
+        held_back: the shortcomings of the best answer, if its score reaches the threshold but it was not accepted.
+        idle_ms: the total time between each end of the job and the next continuation.
+        has_open_call: whether the job was canceled and a call is still open.
     """
 
     held_back: tuple[str, ...]
-    rested_ms: int
-    is_call_out: bool
+    idle_ms: int
+    has_open_call: bool
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job, with the number of its last event, from which a stream continues."""
+    """A job. A stream of its events continues after event number `last_event`."""
 
     job: Job
     last_event: int
@@ -64,7 +64,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class RequestView(JobView):
-    """A job with the events of its continuations; each event holds the request of one."""
+    """A job with the events of its continuations. Each event holds the request of a continuation."""
 
     continued: list[Event]
 
@@ -78,27 +78,27 @@ class HistoryView(JobView):
 
 @dataclass(frozen=True, slots=True)
 class CallsView(JobView):
-    """A job with its first calls; `has_more`: there are more."""
+    """A job with its first calls. `has_more`: the job has further calls."""
 
     calls: list[CallLine]
     has_more: bool
 
     @property
     def called_s(self) -> float:
-        """The total time in which at least one of these calls ran."""
+        """The total time during which at least one of these calls was in flight."""
         return covered(call.interval for call in self.calls)
 
 
 @dataclass(frozen=True, slots=True)
 class CallView(JobView):
-    """A job with one call; very long texts are cut."""
+    """A job with one call. Very long texts are cut."""
 
     call: Call
 
 
 @dataclass(frozen=True, slots=True)
 class EventsView(JobView):
-    """A job with its events after a number; `has_more`: there are more."""
+    """A job with its events after a number. `has_more`: the job has further events."""
 
     events: list[Event]
     has_more: bool
@@ -106,19 +106,19 @@ class EventsView(JobView):
 
 
 def _read_job(connection: Connection, job_id: str) -> tuple[JobRecord, tuple[Job, int, JobFacts]]:
-    """A job's row, and the fields that all views have. Raises NotFound if there is no such job."""
+    """The record of a job, and the fields that all views have. Raises NotFound if there is no such job."""
     record = queries.record_of(connection, job_id)
     return record, (job_resource(record), record.event_seq, _facts_of(connection, record))
 
 
 def view_job(services: Services, job_id: str) -> JobView:
-    """The job alone. Raises NotFound if there is no such job."""
+    """View a job. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         return JobView(*_read_job(connection, job_id)[1])
 
 
 def view_request(services: Services, job_id: str) -> RequestView:
-    """The job, with the requests of its continuations. Raises NotFound if there is no such job."""
+    """View a job with the requests of its continuations. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
         continued = events.of_types(connection, job_id, ("job.continued",)) if record.continuations else []
@@ -126,7 +126,7 @@ def view_request(services: Services, job_id: str) -> RequestView:
 
 
 def view_history(services: Services, job_id: str) -> HistoryView:
-    """The job, with its iterations and the ratings of their evaluations. Raises NotFound if there is no such job."""
+    """View a job with its iterations and their ratings. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
         written = queries.iterations_of(connection, record)
@@ -136,7 +136,7 @@ def view_history(services: Services, job_id: str) -> HistoryView:
 
 
 def view_calls(services: Services, job_id: str) -> CallsView:
-    """The job, with its calls but without their texts. Raises NotFound if there is no such job."""
+    """View a job with its calls, without the texts of the calls. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         _, common = _read_job(connection, job_id)
         rows = calls.summaries_of_job(connection, job_id, CALLS_MAX + 1)
@@ -144,7 +144,7 @@ def view_calls(services: Services, job_id: str) -> CallsView:
 
 
 def view_call(services: Services, job_id: str, call_id: str) -> CallView:
-    """The job, with one call. Raises NotFound if there is no such job, or no such call of it."""
+    """View a job with one call. Raises NotFound if the job or the call does not exist."""
     with services.database.read() as connection:
         _, common = _read_job(connection, job_id)
         row = calls.get(connection, job_id, call_id)
@@ -152,7 +152,7 @@ def view_call(services: Services, job_id: str, call_id: str) -> CallView:
 
 
 def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
-    """The job, with its events after a number and their deliveries. Raises NotFound if there is no such job."""
+    """View a job with its events after a number, and all its deliveries. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
         found = events.after(connection, job_id, after, EVENTS_MAX + 1)
@@ -162,12 +162,11 @@ def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
 
 
 def _facts_of(connection: Connection, job: JobRecord) -> JobFacts:
-    """Collect the facts."""
-    # Every page of a job asks for them, so each query is made only for jobs that can have the fact
+    # Every page of a job needs the facts, so each query is made only for jobs that can have the fact
     return JobFacts(
         held_back=tuple(_held_back(connection, job)) if _has_score(job) else (),
-        rested_ms=_rested_ms(connection, job) if job.continuations else 0,
-        is_call_out=job.status == JobStatus.CANCELED and calls.has_open(connection, job.id),
+        idle_ms=_idle_ms(connection, job) if job.continuations else 0,
+        has_open_call=job.status == JobStatus.CANCELED and calls.has_open(connection, job.id),
     )
 
 
@@ -187,9 +186,9 @@ def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
     return shortcomings(record, record.evaluation) if record and record.evaluation else ()
 
 
-def _rested_ms(connection: Connection, job: JobRecord) -> int:
+def _idle_ms(connection: Connection, job: JobRecord) -> int:
     rested, ended = timedelta(), None
-    # Events and not rows: a job keeps only its last end
+    # The row of a job holds only its last end, so the earlier ends are read from the events
     for kind, at in events.times(connection, job.id, ("done", "job.continued")):
         if kind == "done":
             ended = at

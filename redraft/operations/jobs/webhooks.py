@@ -1,4 +1,4 @@
-"""Webhooks for users: check a webhook of a request, list deliveries, send one again."""
+"""Checks the webhook of a request, lists deliveries, and sends a delivery again."""
 
 from redraft.domain.admin.urls import read_url
 from redraft.domain.bulk.run_requests import RunWebhook
@@ -22,13 +22,13 @@ class DeliveryLine(WebhookDelivery):
 
 
 def keys_of(settings: Settings) -> list[bytes]:
-    """The keys that sign webhooks; none if no secret is set."""
+    """The keys that sign webhooks. The list is empty if no secret is set."""
     secret = settings.webhook_secret
     return webhook_keys(secret.get_secret_value()) if secret else []
 
 
 def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> None:
-    """Refuse a webhook that cannot be sent. Its host name is resolved only when an event is sent.
+    """Refuse a webhook that cannot be sent. The host name is resolved later, when an event is sent.
 
     Raises Invalid if no secret is set (`webhooks_not_configured`), or the host is an address that is not public
     (`address_not_allowed`).
@@ -40,7 +40,9 @@ def check_webhook(services: Services, webhook: Webhook | RunWebhook | None) -> N
         raise Invalid.at("/webhook", words, "webhooks_not_configured")
     against = services.sender.why_not_host(read_url(webhook.url).host)
     if against:
-        words = f"{against} Webhooks go to public addresses, and to those in REDRAFT_WEBHOOK_ALLOW_PRIVATE."
+        words = (
+            f"{against} Webhooks are sent to public addresses, and to the addresses in REDRAFT_WEBHOOK_ALLOW_PRIVATE."
+        )
         raise Invalid.at("/webhook/url", words, "address_not_allowed")
 
 
@@ -67,7 +69,7 @@ def latest_deliveries(
 
 
 def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDelivery:
-    """Send a delivery again, in any status, and restart its retry schedule.
+    """Send a delivery of any status again, and restart its retry schedule.
 
     Raises NotFound if there is no such delivery of this job or run.
     """

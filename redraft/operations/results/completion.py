@@ -1,4 +1,4 @@
-"""Stores the results of the end of a job, in the unit of work that ends it."""
+"""Stores what follows from the end of a job, in the unit of work that ends the job."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,21 +24,21 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 
 
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
-    """If these columns end the job, store its observation and the status of its item in a run.
+    """If the column values end the job, store its observation, and the status of its item in a run.
 
-    The unit of work is the one that ends the job, after its last evaluations are stored. `job` is the row before that.
+    The last evaluations are stored before. `job` is the record of the job before the end.
     """
     if values is None or values.get("stop_reason") is None:
         return
     _observe(connection, job, values)
     if job.run_id is not None:
         run_items.end_item(connection, job.id, values["status"])
-        # The scheduler must see the new status of the item
+        # The scheduler reads the new status of the item, so it must be notified after the commit
         notify_after_commit(connection, "runs")
 
 
 def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:
-    """Store an observation if the job ends with an accepted answer to ranked sources."""
+    """Store an observation if the job ends with an accepted answer, and its sources have ranks."""
     if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
         return
     returned = best_candidate(history.iterations_of(connection, job), values["result"]["best_iteration"])
@@ -86,9 +86,9 @@ def _row(job: JobRecord, request: AnyRequest, record: IterationRecord) -> dict[s
 
 
 def close_orphaned_calls(connection: Connection, job: JobRecord, *, is_holder_gone: bool = False) -> None:
-    """Close the calls of lost workers in the unit of work that has ended their job; a live worker closes its own.
+    """Close the calls of lost workers in the unit of work that ends their job. A live worker closes its own calls.
 
-    `job` is the row before that. `is_holder_gone` says that the worker is lost although its lease has not expired.
+    `job` is the record before the end. `is_holder_gone`: the worker is lost, although its lease has not expired.
     """
     expires_at = job.lease_expires_at
     is_held = not is_holder_gone and expires_at is not None and expires_at > database_time(connection, ago_s=0)

@@ -1,4 +1,4 @@
-"""Checks by code how an answer uses its sources, and adds the findings to the job's result."""
+"""Checks in code how an answer uses its sources, and adds the findings to the result of the job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 
 NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None, "cited_text": None}
-# A long answer without sources would store itself twice
+# Without a limit, a long answer without citations would be stored twice
 _UNSUPPORTED_MAX = 200
 
 
@@ -34,7 +34,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     count = len(request.sources)
     style = options.citation_style
     version = sources_hash([dump(source) for source in request.sources])
-    # The generator of a given answer was not asked to cite
+    # The author of an answer to evaluate had no instruction to cite
     must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
 
     def read(answer: str) -> dict[str, Any] | None:
@@ -65,8 +65,8 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
 def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
     """Whether the grounding rule allows that an answer is accepted.
 
-    A claim check can clear the statements that code found uncited. It cannot clear wrong citation markers, or numbers
-    that are in no source.
+    A claim check can overrule code about uncited statements. It cannot overrule code about wrong citation markers, or
+    about numbers that no source has.
     """
     if request.grounds is None or not request.grounds.require_grounding:
         return True
@@ -79,7 +79,7 @@ def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: 
 
 
 def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> tuple[str, ...]:
-    """The grounding problems for the feedback. A claim check names uncited claims itself."""
+    """The grounding problems for the feedback. Uncited claims are left out if a claim check names them."""
     if request.grounds is None or grounding is None:
         return ()
     if not request.grounds.require_grounding:
@@ -92,7 +92,7 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 
 
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
-    """The statements that code found uncited and that no checked claim covers, since the evaluator left them out."""
+    """The statements that code found uncited, and that the claim check of the evaluator does not cover."""
     claims = [read_content(claim.claim).stems for claim in check.claims]
 
     def is_covered(text: str) -> bool:
@@ -114,7 +114,7 @@ def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
 
 
 def grounding_fields(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
-    """The fields of a job's result about the sources of its answer."""
+    """The fields of the result of a job about the sources of its answer."""
     grounding, verdict = record.grounding or NOTHING, record.evaluation
     structure = structure_of(request)
     provided = grounding.get("sources_provided", len(request.sources))
@@ -128,7 +128,7 @@ def grounding_fields(request: AnyRequest, record: IterationRecord) -> dict[str, 
 
 
 def _unsupported_claims(record: IterationRecord) -> list[str]:
-    """The unsupported statements in the order of the answer: by the claim check if there is one, otherwise by code."""
+    """The unsupported statements in the order of the answer, from the claim check if there is one, else from code."""
     checked = record.evaluation.grounding if record.evaluation else None
     if checked and checked["claims"]:
         return checked["ungrounded_claims"]
@@ -136,7 +136,7 @@ def _unsupported_claims(record: IterationRecord) -> list[str]:
 
 
 def final_answer(request: AnyRequest, record: IterationRecord) -> str:
-    """The answer; with `annotate_unverified`, its unsupported statements are listed below it."""
+    """The answer. With `annotate_unverified`, a list of its unsupported statements follows."""
     unsupported = _unsupported_claims(record)
     if not unsupported or request.grounds is None or not request.grounds.annotate_unverified:
         return record.answer

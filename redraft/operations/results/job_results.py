@@ -1,4 +1,4 @@
-"""The end of a job: its result, its error, and the `done` event with both."""
+"""Builds the end of a job: its result, its error, and the event `done` with both."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,14 +46,14 @@ _UNQUALIFIED = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last change of a job's row, as columns, and its `done` event."""
+    """The column values that end a job, and its event `done`."""
 
     values: Mapping[str, Any]
     event: Event
 
 
 def event(kind: str, message: str, **facts: Any) -> Event:
-    """An event, with a message in plain words and the time."""
+    """Build an event with a message and the current time."""
     return kind, {"message": message, "at": rfc3339(datetime.now(UTC)), **facts}
 
 
@@ -65,12 +65,13 @@ def ending(
     reason: StopReason,
     error: Mapping[str, Any] | None = None,
 ) -> Ending:
-    """End a job for this reason, or with this error. All its iterations are `records`, `job` is the row before the end.
+    """Build the end of a job for this reason, or with this error.
 
-    Without a `request`, which an earlier version may have stored differently, there is no result.
+    `job` is the record before the end, and `records` are all its iterations. The request is None if an earlier version
+    stored it in a form that this version cannot read; the job then gets no result.
     """
     warnings = job.warnings
-    # An audit only reports: its failure is a warning, and the loop's result stands
+    # An audit never changes the result of the loop, so its failure is only a warning
     if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(profiles, job, request, records), None
@@ -88,7 +89,6 @@ def ending(
     message = _words(job, request, reason, result)
     if result is None and reason is not StopReason.CANCELED:
         message = f"There is no answer: {error['detail'] if error else reason.value}"
-    # The clock of a worker may be behind the clock of the database
     done = event(
         "done",
         message,
@@ -96,6 +96,7 @@ def ending(
         stop_reason=reason.value,
         result=result,
         error=error,
+        # Not below 0, since the clock of a worker may be behind the clock of the database
         seconds=round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
     )
     return Ending(values, done)
@@ -113,20 +114,20 @@ def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, resul
 
 
 def audit_failed(why: str) -> dict[str, str]:
-    """The warning of a job whose audit gave no score."""
+    """The warning that the audit of a job gave no score."""
     return {"code": "audit_failed", "message": f"The audit gave no score: {why}"}
 
 
 def loops_reason(
     profiles: Profiles, job: JobRecord, request: AnyRequest, records: Sequence[IterationRecord]
 ) -> StopReason:
-    """The stop reason of a loop that has ended, computed again from its iterations."""
+    """Compute the stop reason of an ended loop again, from its iterations."""
     action = next_action(rules_of(job, request, profiles), attempts_of(request, records))
     return action.reason if isinstance(action, Finish) else StopReason.ERROR
 
 
 def attempts_of(request: AnyRequest, records: Iterable[IterationRecord]) -> list[Attempt]:
-    """A job's answers for the loop, by the current threshold and rules."""
+    """The answers of a job for the loop, by the current threshold and rules."""
     return [_attempt(request, record) for record in records]
 
 
@@ -135,14 +136,14 @@ def _attempt(request: AnyRequest, record: IterationRecord) -> Attempt:
     evaluation = attempt.evaluation
     if evaluation is None or request.rubric or not any(each.required for each in evaluation.criteria):
         return attempt
-    # A continuation may have moved the threshold, which required dimensions have to reach
+    # A continuation may have changed the threshold, which required dimensions must reach
     criteria = dimensions_at(evaluation.criteria, request.score_threshold)
     is_qualified = requirements_met(criteria) and meets_rule(request, record.grounding, None)
     return replace(attempt, evaluation=replace(evaluation, criteria=criteria, is_qualified=is_qualified))
 
 
 def best_candidate(records: Iterable[IterationRecord], number: int | None) -> IterationRecord | None:
-    """The answer of an iteration that has the best score, as the loop chooses it."""
+    """The best candidate of an iteration, as the loop chooses it. None if the iteration has no candidates."""
     candidates = {record.candidate: record for record in records if record.number == number}
     best = best_of(record.as_attempt() for record in candidates.values())
     return candidates[best.candidate] if best else None

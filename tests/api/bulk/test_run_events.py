@@ -47,7 +47,7 @@ def test_a_stream_tells_each_state_and_the_end(quick: ApiServer, services: Servi
         first = next(events)
         assert (first.id, first.type) == (None, "run.progress")
         assert (first.data["counts"]["running"], first.data["counts"]["queued"]) == (1, 1)
-        assert first.data["message"] == "0 of 2 items have ended, 0 of them accepted; 1 are under way."
+        assert first.data["message"] == "0 of 2 items have ended, 0 of them accepted; 1 are running."
         assert first.data["at"].endswith("Z")
         driver.run(running(client, run)[0])
         wait_until(lambda: next(events).data["counts"]["succeeded"] == 1, what="the first item's end")

@@ -156,7 +156,7 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     assert "the <i>new</i> one" in page.inner_text("main")
     visitor.check_accessible()
     page.reload()
-    assert "This key was made already" in page.get_by_role("alert").inner_text()
+    assert "This key already exists" in page.get_by_role("alert").inner_text()
     assert page.locator("#token").count() == 0
     assert [key["name"] for key in keys.list_keys(services)] == ["admin", "the <i>new</i> one"]
     assert token not in visitor.go("/settings/keys").content()
