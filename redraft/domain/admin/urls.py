@@ -1,11 +1,11 @@
-"""URLs of users. Only this module parses them, so that the check and the connection use the same host."""
+"""Parse URLs of users. No other module parses such URLs, so that the check and the connection use the same host."""
 
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 _CHARACTERS = re.compile(r"[!-\[\]-~]+")
-# Only forms on which all URL parsers agree: a name, an IPv4 or IPv6 address, a port; no user, no escapes.
+# Only forms that all URL parsers read in the same way: a name, an IPv4 or IPv6 address, a port; no user, no escapes.
 _AUTHORITY = re.compile(r"(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9._])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 

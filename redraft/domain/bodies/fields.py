@@ -60,7 +60,7 @@ def _plain(name: str) -> str:
 _kept = rejecting("blank", lambda text: None if text else "must hold more than control characters")
 _not_blank = rejecting("blank", lambda text: None if text.strip() else "must hold more than white space")
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_storable)]
-# The pattern is for the API description only, because pydantic's own message would show it instead of words.
+# Only the OpenAPI document has the pattern, because pydantic's own error message would show a pattern instead of words.
 FilledText = Annotated[Text, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"}), _not_blank]
 Wanted = Annotated[str, StringConstraints(min_length=1, max_length=10_000), AfterValidator(_storable), _kept]
 FilledWanted = Annotated[Wanted, Field(json_schema_extra={"pattern": r"\S"}), _not_blank]
@@ -85,6 +85,7 @@ class As:
         self._shape = shape
 
     def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # A schema within another one becomes a reference; otherwise it would be written out at each use.
+        # Within a chain the schema becomes a reference. Otherwise the document would repeat the whole schema at each
+        # use.
         within = core_schema.chain_schema([TypeAdapter(self._shape).core_schema])
         return handler(within)

@@ -79,7 +79,7 @@ def _criterion_id(location: Sequence[str | int], body: Any) -> str | None:
 
 def _plain(kind: str, facts: Mapping[str, Any]) -> str | None:
     try:
-        # 2.0 is shown as 2.
+        # pydantic gives bounds of floats as floats, and "at most 1.0" would read badly.
         return _PLAIN[kind].format_map(
             {name: int(v) if isinstance(v, float) and v.is_integer() else v for name, v in facts.items()}
         )

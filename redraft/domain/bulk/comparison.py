@@ -43,16 +43,16 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A new run compared with a baseline. Differences are new minus baseline; rows are sorted `custom_id`s."""
+    """A new run compared with a baseline. Differences are new minus baseline. Rows are given as sorted `custom_id`s."""
 
     n: int  # The number of compared rows: those with a verdict in both runs
     score: Mean | None  # The difference of mean final scores over the rows with a score in both
     pass_rate: Mean | None  # The difference of pass rates
-    mcnemar_p: float | None  # The p-value of the flips, or None without a compared row
-    wins: int  # The number of rows with a higher score in the new run; `losses` counts lower ones
+    mcnemar_p: float | None  # McNemar's p-value of the rows that pass in only one run; None without a compared row
+    wins: int  # The number of rows with a higher score in the new run; `losses`: with a lower score
     ties: int
     losses: int
-    newly_passing: tuple[str, ...]  # The rows that pass in the new run only; `newly_failing` in the baseline only
+    newly_passing: tuple[str, ...]  # The rows that pass only in the new run; `newly_failing`: only in the baseline
     newly_failing: tuple[str, ...]
     verdicts: Verdicts
     only_in_baseline: tuple[str, ...]
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *, name: str = "the baseline") -> Comparison:
-    """Compare all items of a new run with all items of a baseline; `name` names the baseline in the words."""
+    """Compare all items of a new run with all items of a baseline, which the sentences call `name`."""
     before, after = by_row(baseline), by_row(new)
     verdicts_before, verdicts_after = verdicts_of(before), verdicts_of(after)
     rows = sorted(verdicts_before.keys() & verdicts_after.keys())

@@ -8,23 +8,23 @@ from typing import Literal
 
 ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "invalid"]
 
-# Scores that differ by no more than this are equal: binary fractions are not exact.
+# Scores that differ by at most this count as equal, because binary fractions are not exact.
 SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """One item of a run: a row of its dataset, or one repeat of it. Scores are 0 to 1."""
+    """One item of a run: one repeat of a row of the dataset. Scores are from 0 to 1."""
 
     custom_id: str  # The id of the row. All repeats of the row have it, and rows of two runs are paired by it
-    repeat: int = 1  # From 1
+    repeat: int = 1  # The number of the repeat, from 1
     status: ItemStatus = "queued"
     stop_reason: str | None = None
     success: bool | None = None  # Whether the returned answer was accepted; None without an answer or an evaluation
     first_score: float | None = None  # The best score of iteration 1
     final_score: float | None = None  # The score of the returned answer, by the same evaluator
     best_iteration: int | None = None  # The iteration of the returned answer
-    scores_by_iteration: tuple[float | None, ...] = ()  # The best score of each iteration, None if it has none
+    scores_by_iteration: tuple[float | None, ...] = ()  # The best score of each iteration; None for one without a score
     passed_by_iteration: tuple[bool, ...] = ()  # Whether an answer of the iteration was accepted
     iterations: int = 0
     cost_usd: Decimal | None = None  # The cost of all calls, failed ones included; None if a price is unknown

@@ -6,7 +6,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Estimate, Mean
 
-# A bootstrap interval of fewer rows is too narrow to show a difference by itself.
+# A bootstrap interval over fewer rows is too narrow, so it cannot show a difference.
 ROWS_NEEDED = 20
 SIGNIFICANT = 0.05
 
@@ -17,7 +17,7 @@ _NAMES_MAX = 5
 
 
 def direction_shown(difference: Mean | None) -> Direction | None:
-    """Return the direction of a difference, or None if it is not shown: by enough rows and an interval without 0."""
+    """Return the direction of a difference if it is significant: over enough rows, and with an interval without 0."""
     if difference is None or difference.low is None or difference.high is None or difference.clusters < ROWS_NEEDED:
         return None
     if difference.low > 0:
@@ -76,7 +76,7 @@ def format_share(share: Estimate | None) -> str:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Return the first names and the number of the others."""
+    """List the first names, and the number of the remaining ones."""
     shown = ", ".join(names[:_NAMES_MAX])
     return shown if len(names) <= _NAMES_MAX else f"{shown} and {len(names) - _NAMES_MAX} more"
 
@@ -86,7 +86,7 @@ def format_p(p: float) -> str:
 
 
 def format_score(score: float) -> str:
-    """Write a score with two digits. It is cut, not rounded, so that 0.799 does not read as 0.8."""
+    """Format a score with two decimals, rounded down, so that 0.799 does not read as 0.80."""
     return f"{int(score * 100 + 1e-9) / 100:.2f}"
 
 
@@ -95,7 +95,7 @@ def percent(share: float) -> str:
 
 
 def dollars(cost: Decimal) -> str:
-    """Write a cost with two decimals from a cent on, else with two significant digits: $0.80, $0.0042."""
+    """Format a cost: from one cent with two decimals, below with two significant digits, as in $0.80 and $0.0042."""
     if cost == 0 or abs(cost) >= Decimal("0.01"):
         return f"${cost:.2f}"
     return f"${cost:.{1 - cost.adjusted()}f}"

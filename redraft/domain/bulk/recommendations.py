@@ -29,7 +29,7 @@ class Recommendation:
 
 
 def recommend_iter_max(items: Sequence[ItemOutcome]) -> Recommendation:
-    """Recommend the last iteration that brings enough newly accepted answers (`YIELD_NEEDED`).
+    """Recommend the number of the last iteration with enough newly accepted answers (`YIELD_NEEDED`).
 
     It uses the verdicts of the loop's own evaluator, which accepts some answers by chance.
     """
@@ -67,7 +67,7 @@ def _why_no_iter_max(yields: Sequence[IterationYield], n: int, accepted: int) ->
             f"{nothing} no item went beyond iteration 1, so the effect of a second one on the "
             f"{count(n - accepted, 'item')} not accepted is unknown. Run them with iter_max 2 or more."
         )
-    # Each iteration is reached by at most as many items as the one before.
+    # No later iteration can be reached by more items than iteration 2.
     if yields[1].reached < REACHED_NEEDED:
         return f"{nothing} iteration 2 was reached by {count(yields[1].reached, 'item')}, {REACHED_NEEDED} are needed."
     return None

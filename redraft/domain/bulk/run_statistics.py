@@ -84,8 +84,8 @@ class HumanAgreement:
 
     passes: Crossing  # The table of both verdicts; its `n` is 0 without `human_pass`
     scores: int  # The number of items with both scores
-    error: Mean | None  # The mean absolute error of the scores; None if people score on another scale than 0 to 1
-    bias: Mean | None  # The mean of (evaluator's score - human score); None on the same condition
+    error: Mean | None  # The mean absolute error of the scores; None if the scores of people are not from 0 to 1
+    bias: Mean | None  # The mean of (evaluator's score - human score); None like `error`
     order: Correlation | None  # Spearman's rank correlation, which is valid on any scale
 
 
@@ -104,7 +104,7 @@ class RunReport:
 
     counts: Counts
     stop_reasons: Mapping[str, int]  # The number of items by stop reason, the most frequent first
-    pass_rate: Estimate | None  # Accepted / judged, with its Wilson interval; repeats of a row widen it
+    pass_rate: Estimate | None  # Accepted / judged, with a Wilson interval, which repeats of a row widen
     final_score: Mean | None  # The mean, with an interval that resamples rows with their repeats
     uplift: Uplift
     iter_max_advice: Recommendation
@@ -112,8 +112,8 @@ class RunReport:
     costs: Costs
     latency: Latency | None
     errors: tuple[ErrorGroup, ...]
-    agreement: HumanAgreement | None  # None if no item has both a verdict and a human one
-    first_scores: tuple[Bin, ...]  # A histogram, like `final_scores`
+    agreement: HumanAgreement | None  # None if no item has both verdicts
+    first_scores: tuple[Bin, ...]  # Histograms of the first and of the final scores
     final_scores: tuple[Bin, ...]
 
 
@@ -226,9 +226,9 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 
 
 def histogram(scores: Iterable[float | None], bins: int = BINS) -> tuple[Bin, ...]:
-    """Count scores of 0 to 1 in bins of equal width, without those that are None.
+    """Count scores from 0 to 1 in bins of equal width. Scores that are None are left out.
 
-    A score at most 1e-9 below a bin counts in it, because a score so close to a threshold also meets it.
+    A score at most 1e-9 below the lower end of a bin counts in that bin, as it would meet a threshold there.
     """
     counts = Counter(min(bins - 1, int(score * bins + bins * 1e-9)) for score in scores if score is not None)
     return tuple(Bin(at / bins, (at + 1) / bins, counts[at]) for at in range(bins))

@@ -47,9 +47,9 @@ class IterationYield:
     better: int | None  # The number of items with a higher score than before. None for iteration 1, like the next three
     worse: int | None  # The number of items with a lower score than before. Returned answers do not show these
     mean_gain: float | None  # The mean rise of the best score so far; never negative
-    mean_change: float | None  # The mean of (its score - the best score before), which selection does not bias
+    mean_change: float | None  # The mean of (score of the iteration - best score before), which selection does not bias
     cost_usd: Decimal | None  # The cost of its calls; None if a price is unknown
-    cost_per_accepted_usd: Decimal | None  # The cost per newly accepted item; None without any
+    cost_per_accepted_usd: Decimal | None  # The cost per newly accepted item; None without such an item
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Backing:
 
     who: Who
     n: int  # The number of items with such a verdict
-    gap: Mean | None  # The difference of the loop's score and theirs; None without scores from 0 to 1
+    gap: Mean | None  # The loop's score minus the independent score; None without scores from 0 to 1
     confirmed: Estimate | None  # The share of the answers accepted by the loop that these verdicts accept as well
 
 
@@ -67,16 +67,16 @@ class Uplift:
     """The change from the first answers to the returned ones."""
 
     n: int  # The number of items with both scores
-    revised: int  # The number of these that went beyond iteration 1
-    first: float | None  # Their mean score at iteration 1
-    returned: float | None  # Their mean score at the end, by the same evaluator
-    gain: Mean | None  # The paired difference of both; its interval resamples rows with their repeats
+    revised: int  # The number of these items with more than one iteration
+    first: float | None  # The mean score of these items at iteration 1
+    returned: float | None  # The mean score of their returned answers, by the same evaluator
+    gain: Mean | None  # The paired difference, returned minus first; its interval resamples rows with their repeats
     helped: Part  # Items with a higher score at the end. `hurt`: a lower score; `unchanged`: the same score
     hurt: Part
     unchanged: Part
     iterations: tuple[IterationYield, ...]
     backings: tuple[Backing, ...]
-    words: tuple[str, ...]  # These figures in sentences
+    words: tuple[str, ...]  # The figures in sentences
 
 
 def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
@@ -183,7 +183,7 @@ def _backing(evaluated: Sequence[ItemOutcome], who: Who) -> Backing | None:
         if score is not None and item.final_score is not None
     ]
     pairs, rows = [(theirs, ours) for theirs, ours, _ in scored], [row for _, _, row in scored]
-    # People may score on a scale of their own, which has no difference to 0..1.
+    # People may score on another scale, and scores of two scales have no meaningful difference.
     gap = mean_difference(pairs, clusters=rows) if all(0 <= theirs <= 1 for theirs, _ in pairs) else None
     of_accepted = [passed for item, passed, _ in seen if item.is_accepted and passed is not None]
     return Backing(who, len(seen), gap, share(sum(of_accepted), len(of_accepted)))

@@ -29,7 +29,7 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
 
     Raises:
         Invalid: the provider is not one of `PROVIDERS`, or the prefix of a bare name is unknown (code
-            `unknown_model`); or the whole name is longer than `LONGEST_MODEL` (`string_too_long`).
+            `unknown_model`). Or the whole name is longer than `LONGEST_MODEL` (code `string_too_long`).
     """
     ref = _read(text.strip())
     if ref is None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import unicode_segmentation_rs as segmentation
 
 _LINE_END = re.compile("\r\n?|[\x85\u2028\u2029]")
-# Normalisation is quadratic in a run of combining marks, and no script has runs of 32.
+# Normalisation of a run of combining marks takes quadratic time. Runs of 32 or more, which no script has, stay as they
+# are.
 _RUN_OF_MARKS = re.compile(r"([^\w\s\x00-\x7f]{32,})")
 
 _ITEM = re.compile(r"[\s>]*(?:[-*+•\u2013]|\d{1,9}[.)])\s+\S")
@@ -35,7 +36,7 @@ def normal(text: str) -> str:
 
 
 def fold_case(text: str) -> str:
-    # Case folding does not keep the normal form.
+    # Case folding does not keep the normal form, so it comes first.
     return normal(text.casefold())
 
 
@@ -58,7 +59,7 @@ def last_chars(text: str, chars: int) -> str:
 
 
 def count_items(text: str) -> int:
-    """Count list items as Markdown and people write them, at any depth, outside of code fences."""
+    """Count list items at any depth outside of code fences: lines that begin with a bullet or a number."""
     return sum(1 for line in _lines_outside_fences(text) if _ITEM.match(line) and not _RULE.fullmatch(line))
 
 

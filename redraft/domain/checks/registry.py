@@ -28,8 +28,8 @@ _ECHOED_CHARS = 40
 
 
 def _names_a_kind(spec: Any) -> Any:
-    """Refuse a value that is no check or of an unknown kind."""
-    # pydantic's own message would repeat the input.
+    """Raise a validation error if a value is no check or has an unknown kind."""
+    # Without this validator, pydantic's own message would repeat the input.
     if isinstance(spec, StrictModel):
         return spec
     if not isinstance(spec, dict):

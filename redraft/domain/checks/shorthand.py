@@ -52,7 +52,7 @@ def _values(kind: str, text: str | None) -> dict[str, Any]:
         case "json_schema":
             value = _json(value, "a JSON Schema")
         case _:
-            # A text keeps its white space.
+            # White space at the ends of a text or pattern may be significant.
             value = text
     return {"value": value}
 

@@ -25,7 +25,7 @@ class SizeLimit(StrictModel):
 
 
 class LineCount(StrictModel):
-    """Exactly `value`, or a range, of lines that are not blank or of list items outside of code fences."""
+    """The number of lines that are not blank, or of list items outside of code fences: `value`, or a range."""
 
     kind: Literal["lines", "bullets"]
     value: Count | None = Field(default=None, description="Exactly this number.")

@@ -93,12 +93,12 @@ def by_checks(rubric: Sequence[Criterion], checked: Sequence[CriterionResult]) -
 
 
 def dimensions_at(results: Iterable[CriterionResult], threshold: float) -> tuple[CriterionResult, ...]:
-    """Decide which dimensions of a profile pass: those whose score reaches the job's threshold."""
+    """Return the dimensions of a profile with `passed` set: true if the score reaches the job's threshold."""
     return tuple(replace(each, passed=each.score is not None and meets(each.score, threshold)) for each in results)
 
 
 def by_threshold(combined: CombinedVerdict, threshold: float) -> CombinedVerdict:
-    """Apply the job's threshold to a verdict by dimensions."""
+    """Decide which dimensions of a combined verdict pass, by the job's threshold."""
     criteria = dimensions_at(combined.criteria, threshold)
     return replace(combined, criteria=criteria, is_qualified=requirements_met(criteria))
 
@@ -123,7 +123,7 @@ def combine(
         return None
     numbers = dict.fromkeys(each.source.evaluator for each in scored)
     panel = [[each for each in scored if each.source.evaluator == number] for number in numbers]
-    # Samples first: an evaluator with more usable samples has no more weight in the panel.
+    # The mean of each evaluator comes first, so that an evaluator with more usable samples has no more weight.
     means = [fmean(each.score for each in samples) for samples in panel]
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
@@ -168,7 +168,7 @@ def _median(panel: _Panel, at: int) -> float:
 
 
 def _merge(criterion: Criterion, panel: _Panel, at: int) -> CriterionResult:
-    """Return the median result with the evidence and gap of an evaluator that decided the same."""
+    """Return the median result, with the evidence and gap of an evaluator that made the same decision."""
     merged = result_of(criterion, _median(panel, at))
     results = [each.criteria[at] for samples in panel for each in samples]
     words = next((result for result in results if result.passed == merged.passed), results[0])
@@ -207,7 +207,7 @@ def _united(lists: Iterable[Iterable[T]]) -> tuple[T, ...]:
 
 
 def merge_parts(parts: Sequence[Verdict]) -> Verdict:
-    """Merge an evaluator's verdicts on single criteria into one verdict on all of them."""
+    """Merge an evaluator's verdicts on groups of criteria into one verdict on the rubric."""
     return replace(
         parts[0],
         criteria=tuple(result for part in parts for result in part.criteria),

@@ -133,13 +133,16 @@ def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
 
 
 def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
-    """Return whether a word is a label of the same meaning: for a supported claim `supported`, else any label."""
+    """Return whether a word is the label `supported`, or for an unsupported claim any label."""
     label = _LABELS.get(plain(value))
     return label == "supported" if supported else label is not None
 
 
 def merge_checks(checks: Sequence[ClaimCheck]) -> ClaimCheck:
-    """Merge the checks of several evaluators. A claim is supported by a majority of those that name it."""
+    """Merge the checks of several evaluators.
+
+    A claim counts as supported if most of the evaluators that name it label it as supported.
+    """
     votes: dict[str, list[Claim]] = {}
     for claim in (claim for check in checks for claim in check.claims):
         votes.setdefault(_key(claim.claim), []).append(claim)
@@ -168,7 +171,7 @@ def _key(text: str) -> str:
 
 
 def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Return each claim once. A claim that is called both supported and unsupported is unsupported."""
+    """Return each claim once. A claim with both labels, supported and unsupported, is unsupported."""
     known: dict[str, Claim] = {}
     for claim in claims:
         before = known.get(_key(claim.claim))
@@ -178,7 +181,7 @@ def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 
 
 def _ungrounded(value: Any, claims: Sequence[Claim]) -> list[Claim]:
-    """Read the separate list of ungrounded claims. It removes support and never adds any."""
+    """Read the separate list of ungrounded claims. A claim in it counts as unsupported."""
     known = {_key(claim.claim) for claim in claims if not claim.supported}
     items = cast("list[Any]", value) if isinstance(value, list) else texts_of(value)
     texts = [text for item in items[:CLAIMS_MAX] if (text := sentence_of(plain_members(item).get("claim") or item))]

@@ -86,7 +86,7 @@ class Reader(Generic[T]):
 
 
 def find_object(text: str, finish_reason: str | None, is_verdict: IsVerdict) -> Found | Unusable:
-    """Find the one object in a reply that `is_verdict` recognises."""
+    """Find the only object in a reply that `is_verdict` recognises."""
     reader = Reader(is_verdict, lambda found: _as_json(found.value, sort_keys=True) or found.source)
     read = read_verdict(reader, text, finish_reason, NO_UNTRUSTED_TEXTS)
     return read if isinstance(read, Unusable) else read[0]
@@ -193,11 +193,11 @@ def _load(spans: list[Span], *, may_repair: bool) -> Iterator[tuple[JsonObject |
 
 
 def _verdicts(span: Span, value: JsonObject | None, is_verdict: IsVerdict, *, repaired: bool) -> list[Found]:
-    """Return the object if it is a verdict, else the verdicts that it wraps."""
+    """Return the object if it is a verdict, else the verdicts within it."""
     if value is None:
         return []
     if not span.is_closed:
-        # The last member may be cut as well: a 0 could have become 0.85.
+        # The last member may be truncated as well: its 0 may be the beginning of 0.85.
         is_whole = is_verdict(dict(list(value.items())[:-1]))
         return [Found(value, span.source, span, repaired)] if is_whole else []
     if is_verdict(value):

@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that remembers which of its keys were repeated with different values."""
+    """A JSON object that records which of its keys were repeated with different values."""
 
     def __init__(self, members: Any = (), repeated: Iterable[str] = (), times: Counter[str] | None = None) -> None:
         super().__init__(members)
@@ -50,7 +50,7 @@ _ESCAPE = re.compile(r'\\(?P<known>u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 
 
 def repair_json(source: str) -> JsonObject | None:
-    """Return the object that an almost valid text means, or None if it is too far from JSON."""
+    """Repair an almost valid text and return its object, or None if the repair fails."""
     source = _TRIPLE_QUOTED.sub(lambda match: json.dumps(match["text"], ensure_ascii=False), source)
     escaped = _ESCAPE.sub(lambda match: match[0] if match["known"] else r"\\", source)
     if isinstance(value := load_json(escaped, strict=False), JsonObject):

@@ -1,8 +1,8 @@
 """Recognise verdicts that an evaluator quotes from the texts that it was shown. A quoted verdict never counts.
 
 Texts are compared by words and numbers, so that fences, indentation, the order and names of keys, escapes, quotes and
-notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. It counts as one only
-if the texts contain a verdict, not merely the same words and a number.
+notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. It counts as a
+quotation only if the texts contain a verdict, and not if they contain only the same words and a number.
 """
 
 import base64
@@ -118,7 +118,8 @@ class UntrustedTexts:
     def holds_whole_reply(self, statement: Statement, source: str) -> bool:
         """Return whether these texts contain a verdict that is the whole reply.
 
-        If they contain a member that only verdicts have, the verdict is recognised as one beside other text.
+        If these texts contain a member that only verdicts have (`sign`), the rules of `holds_verdict` apply. Otherwise
+        the rules are stricter, because an honest short reply may repeat words and numbers of the texts.
         """
         if re.search(rf"{_any_of((statement.sign,))}{_ENDS_A_NAME}", self._decoded, re.IGNORECASE):
             return self.holds_verdict(statement, source)
@@ -129,7 +130,7 @@ class UntrustedTexts:
         return is_held and self.states_all(statement)
 
     def is_contradicted(self, statement: Statement, words: str) -> bool:
-        """Return whether words give a score that differs from the verdict's and does not come from these texts."""
+        """Return whether the text after a verdict states a score that is neither the verdict's nor from these texts."""
         scores = [each for each in statement.decisions if "score" in each.names]
         values = {found["value"] for found in _IN_WORDS.finditer(words) if fraction_or_none(found["value"]) is not None}
         return len(scores) == 1 and any(
@@ -185,7 +186,7 @@ class UntrustedTexts:
         return any(self._holds(" ".join(end)) for end in ends)
 
     def _values_of(self, names: tuple[str, ...]) -> frozenset[str]:
-        """Return all values that these texts give to members of these names, in full and by their first word."""
+        """Return all values that these texts give to members of these names, and the first word of each value."""
         if names not in self._values:
             # A lookahead, because a value may be the name of the next member.
             stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)

@@ -32,7 +32,7 @@ class RateEvaluation(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class ReviewPriority:
-    """How uncertain a verdict is, and the reason in words."""
+    """The priority of a verdict for review, and the reason in words. A higher weight is reviewed earlier."""
 
     weight: float
     words: str
@@ -48,7 +48,7 @@ def review_priority_of(
     """
     distance = abs(score - threshold)
     side = "above" if score >= threshold else "below"
-    # The distance is at most 1, so the ranges of the three kinds hardly overlap.
+    # The distance is at most 1, so the weights of the three kinds lie in ranges that hardly overlap.
     if is_contradicted:
         return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise")
     if disagreement is not None and disagreement >= DISAGREEMENT:

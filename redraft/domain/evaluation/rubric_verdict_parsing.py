@@ -28,7 +28,7 @@ def read_rubric_reply(
     finish_reason: str | None = "stop",
     untrusted: UntrustedTexts = NO_UNTRUSTED_TEXTS,
 ) -> Verdict | Unusable:
-    """Read a reply that must cover exactly these criteria, each once."""
+    """Read a reply that must contain a result for each of these criteria exactly once."""
     ids = [criterion.id for criterion in criteria]
 
     def is_verdict(value: Mapping[str, Any]) -> bool:

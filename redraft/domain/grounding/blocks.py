@@ -43,7 +43,7 @@ _TICKS = re.compile("`+")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines of one kind; `is_quote`: they stand in a block quote."""
+    """Consecutive lines of one kind. `is_quote`: the lines are in a block quote."""
 
     start: int
     end: int
@@ -111,7 +111,7 @@ class _Reader:
             self._add(prose[0], prose[-1], "heading" if is_heading else "prose")
 
     def _add(self, first: Line, last: Line, kind: Kind, skipped: int = 0) -> None:
-        """Add a block of lines, without the first characters if `skipped` is given."""
+        """Add a block of the lines from `first` to `last`, without the first `skipped` characters."""
         self._end_prose()
         self.blocks.append(Block(min(first.start + skipped, last.end), last.end, kind, first.is_quote))
 
@@ -119,7 +119,7 @@ class _Reader:
     def _closers(self) -> dict[str, list[int]]:
         """The length of the longest closing fence at or after each line, for each fence character.
 
-        Without this table, the search for the closing fences of many open ones would take quadratic time.
+        Without this table, the search for the closing fence of each open fence would take quadratic time.
         """
         longest: dict[str, list[int]] = {"`": [0], "~": [0]}
         for line in reversed(self.lines):

@@ -28,7 +28,8 @@ _BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}
 _LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
 _PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
 _LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
-# Conjunctions that mean something else in other languages (`a` is "to" in Spanish) count only beside their own word.
+# Some conjunctions mean something else in another language: `a` is "and" in Czech and "to" in Spanish. They count only
+# in a bracket with the word for "source" of their language.
 _JOINS = tuple(
     (word, re.compile(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
 )
@@ -50,7 +51,7 @@ _THEN = rf"(?:{_S}(?:[,;/+|・·\uff0c\u3001\uff1b\u060c\u061b]{_S}{_AND}?|{_AND
 _PARTS = rf"(?P<parts>{_PART}(?P<more>{_THEN}{_PART}){{0,300}})"
 _REST = r".{0,200}"
 _TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
-# Only after a single number: in `[Source 1, 3 tables]` the 3 belongs to a note.
+# Words without a separator may follow only a single number: in `[Source 1, 3 tables]` the 3 belongs to a note.
 _WORDS = rf"(?:[.](?!\d)|(?<=[ \u00a0])(?=[^\s\d])){_REST}"
 _CITING = re.compile(
     rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
@@ -91,7 +92,7 @@ _AGAIN = re.compile(
     rf"(?<!\w)(?:{CITED})(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
 )
 _NOTE = re.compile(r"\[\^(\d{1,40})\]")
-# `[^1]: …` defines a footnote; only the marker in the text cites.
+# `[^1]: …` defines a footnote, so it is no citation.
 _LABEL = re.compile(r":[ \t]")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
@@ -110,7 +111,7 @@ _FORMULA = re.compile(
 )
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
-# Closing quotation marks by opening ones; languages pair them in different ways.
+# The closing quotation marks for each opening one. Languages pair them in different ways.
 _QUOTES = dict(zip("\"'`“”‘’«»「『", "\"'`””’’»«」』", strict=True)) | {"„": "“”", "‚": "‘’"}
 
 
@@ -215,7 +216,7 @@ def _citing(
     unread: tuple[int, ...] = ()
     if more is None and len(citing["tail"].split()) <= _UNREAD_WORDS and _existing(citing["tail"], sources):
         unread = _existing(citing[0], sources)
-    # A statement must not hide in a marker, so the marker ends before it.
+    # A marker ends before a statement in its bracket, so that the statement is checked like any other.
     end = found.end() if more is not None or unread else places[citing.end("parts") - 1] + 1
     return Marker(found.start(), end, spans + (more or ()), is_named, is_plain, unread)
 
@@ -270,7 +271,7 @@ def _spans(parts: str, *, is_named: bool) -> tuple[tuple[int, int], ...]:
             is_note = False
         elif is_named and spans and first > _BARE_MAX:
             is_note = True
-            # Drops day and month in `[Source 1, 12/05/2024]`.
+            # In `[Source 1, 12/05/2024]`, day and month belong to the note as well.
             del spans[group:]
         if not is_note:
             spans.append((first, last))
@@ -340,7 +341,7 @@ def _clusters(text: str, markers: list[Marker]) -> Iterator[list[Marker]]:
 
 
 def texts_between(text: str, start: int, end: int, markers: Sequence[Marker]) -> list[str]:
-    """Return the parts of a range of the text before, between and behind the markers in it."""
+    """Return the parts of a text range before, between and after the markers in that range."""
     ends = [start, *(marker.end for marker in markers)]
     starts = [*(marker.start for marker in markers), end]
     return [text[first:last] for first, last in zip(ends, starts, strict=True)]

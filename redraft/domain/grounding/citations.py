@@ -32,8 +32,8 @@ IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "to
 class Citation:
     """One source cited at one position. A marker with several numbers makes several citations."""
 
-    source_index: int  # The first source has 0
-    source_number: int  # The first source has 1, as in the marker
+    source_index: int  # From 0
+    source_number: int  # From 1, as in the marker
     chunk_id: str | None
     document_id: str | None
     quoted_text: str  # The sentence of the marker, without markers; empty for an entry of a reference list
@@ -43,7 +43,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A problem with a citation marker. `number` is the number in the marker, or the invalid end of a range."""
+    """A problem with a citation marker. `number` is the invalid number in the marker."""
 
     code: IssueCode
     message: str
@@ -57,7 +57,7 @@ class Cited:
     """An answer with its sentences and their citations."""
 
     layout: Layout
-    markers: tuple[Marker, ...]  # Those in the text itself, without the entries of reference lists
+    markers: tuple[Marker, ...]  # The markers in the text, without the entries of reference lists
     sentences: tuple[Sentence, ...]
     numbers: tuple[tuple[int, ...], ...]  # For each sentence, the existing sources that it cites, in order
     listed: tuple[int, ...]  # The existing sources in the reference lists
@@ -195,7 +195,7 @@ def format_marker(numbers: Iterable[int], style: Style) -> str:
 
 
 def plain_sentence(answer: str, sentence: Sentence, markers: Sequence[Marker]) -> str:
-    """Return a sentence without its markers, on one line, and without the space before a full stop that they leave."""
+    """Return a sentence on one line, without its markers and without the space that a marker leaves before a stop."""
     parts = texts_between(answer, sentence.start, sentence.end, markers_in(markers, sentence))
     for at, part in enumerate(parts[1:], 1):
         if part.lstrip()[:1] in {"", *_NO_SPACE_BEFORE}:

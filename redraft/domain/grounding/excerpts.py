@@ -48,7 +48,7 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
 
 
 def _ranked(passages: Sequence[_Passage], cited: Collection[int]) -> list[_Passage]:
-    """Order the passages so that no source displaces all the others, even one written to do so."""
+    """Order the passages so that no source displaces all other sources, not even a source that was written to do so."""
     by_worth = sorted(passages, key=lambda passage: (-passage.worth, passage.source, passage.start))
     first: dict[int, _Passage] = {}
     for each in by_worth:

@@ -29,7 +29,7 @@ _SOURCES = rf"(?:{CITED}|texts?|materials?|information|unterlagen|texte|textes|t
 _ARTICLES = "the|any|your|these|provided|given|retrieved|supplied|attached|die|den|les|las|los|le|nei|nelle"
 _NAMED = rf"(?:(?:{_ARTICLES}) )*{_SOURCES}"
 _STATED = "mentioned|stated|said|specified|given|covered|named|found|clear|known|answered"
-# "I cannot say" must end here or continue with a question word; "I cannot tell you to stop" is a statement.
+# "I cannot say" is a denial only at the end or before a question word: "I cannot tell you to stop" is a statement.
 _ASKED = "if|whether|what|who|when|where|why|how|which|this|that|it|the|on|about|to|from|based|your|in|any"
 _WHAT = rf"(?:$| (?:{_ASKED})\b.*)"
 _DENIAL = re.compile(

@@ -28,12 +28,12 @@ class Chunk(Protocol):
 class ObservedSource:
     """One source of an accepted answer, without its content."""
 
-    source_number: int  # The position in the job; the first source has 1
+    source_number: int  # The number in the job, from 1
     chunk_id: str | None
     document_id: str | None
     title: str | None
     relevance_score: float | None  # The score that the retriever gave
-    rank: int | None  # The source with the highest score has 1; None if there is no score
+    rank: int | None  # From 1, for the highest score; None without a score
     cited: bool | None  # Whether the answer cites it; None if its citations are not read
 
 
@@ -75,7 +75,7 @@ class RankShare:
 
 @dataclass(frozen=True, slots=True)
 class MeanScores:
-    """The mean relevance scores of cited and uncited sources; None if there are none."""
+    """The mean relevance scores of cited and of uncited sources; None without such sources."""
 
     cited: float | None
     uncited: float | None
@@ -87,13 +87,13 @@ class RankReport:
 
     observations: int  # The number of accepted answers behind the shares
     left_out: int  # The number of answers whose citations are not read
-    observations_needed: int  # The shares of fewer observations are too uncertain
+    observations_needed: int  # The minimum of observations for a conclusion
     mean_relevance_score: MeanScores
     ranks: tuple[RankShare, ...]
 
 
 def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport:
-    """Count the citations by rank. It reads the observations as a stream, so memory does not grow with them."""
+    """Count the citations by rank. Memory does not grow with the number of observations."""
     counts: Counter[tuple[int, bool]] = Counter()
     sizes: Counter[bool] = Counter()
     means: dict[bool, float] = {}
@@ -109,7 +109,7 @@ def report_ranks(observations: Iterable[Sequence[ObservedSource]]) -> RankReport
                 counts[source.rank, cited] += 1
                 sizes[cited] += 1
                 mean = means.get(cited, 0.0)
-                # Divides before it adds, because the sum of scores may overflow.
+                # A sum of scores may overflow, so each score is divided before it is added.
                 means[cited] = mean + (score / sizes[cited] - mean / sizes[cited])
     shares: list[RankShare] = []
     for rank in sorted({rank for rank, _ in counts}):

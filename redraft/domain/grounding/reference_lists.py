@@ -42,7 +42,7 @@ _ENTRY = re.compile(
     r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
     rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"
     rf"|{_NAMED.format('e')}(?=[ \t]*(?:[:.,\u2013\u2014*_-]|$)))"
-    # After a label that names its source, "Source 3" begins a title.
+    # If the label names its source, a following "Source 3" is part of the title.
     rf"(?(a)|(?(e)|(?:[*_]{{0,2}}[ \t]*\[?{_NAMED.format('f')}\]?)?)))",
     re.IGNORECASE,
 )
@@ -67,12 +67,12 @@ _VERB_LIST = """
     tienen è sono aveva hanno é são foi tem были был была
 """
 _VERBS = frozenset(_VERB_LIST.split())
-# Longer than any title with two names and a URL.
+# No title with two names and a URL is longer.
 _REST_CHARS_MAX = 4000
 
 
 class Titled(Protocol):
-    """The ids of a source. `Known` also reads its `title` if it has one."""
+    """The ids of a source. `Known` also reads the attribute `title` if a source has one."""
 
     @property
     def chunk_id(self) -> str | None: ...
@@ -81,7 +81,7 @@ class Titled(Protocol):
 
 
 class Known:
-    """The names of all sources, by which a list can refer to them."""
+    """The names of all sources: titles and ids, by which a reference list can name a source."""
 
     def __init__(self, sources: Sequence[Titled]) -> None:
         self._sources = sources
@@ -244,7 +244,7 @@ DEFINITION = re.compile(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPE
 _USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
 # Lines such as "I hope this helps." may follow a list.
 _FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
-# More than the sources of any request. It bounds the work on hostile answers.
+# No request has so many sources. The limit bounds the work for hostile answers.
 _ENTRIES_MAX = 1000
 
 

@@ -43,7 +43,7 @@ class Draft(StrictModel):
     reasoning: Text
 
     def as_request(self) -> dict[str, Any]:
-        """The draft as the body of a request."""
+        """Return the draft as the body of a request."""
         return self.model_dump(mode="json", exclude={"reasoning"}, exclude_none=True)
 
 
@@ -69,7 +69,7 @@ def _draft(reply: Mapping[str, Any]) -> Draft:
     rubric: list[Criterion] = []
     for number, line in enumerate(cast("list[Any]", lines), 1):
         criterion = _criterion(line, number)
-        # A repeated id alone is no reason to ask the model again.
+        # A repeated id is corrected here, because another model call would cost more.
         name = unused_id(criterion.id, (each.id for each in rubric))
         rubric.append(criterion.model_copy(update={"id": name}))
     if not evaluated_by_model(rubric):
@@ -134,7 +134,7 @@ def kebab(text: str) -> str:
 
 
 def unused_id(wanted: str, taken: Iterable[str]) -> str:
-    """Return the id, or the first of `id-2`, `id-3`, … that no other criterion has."""
+    """Return the wanted id, or the first of `id-2`, `id-3`, … that is not taken."""
     known = set(taken)
     number, name = 2, wanted
     while name in known:

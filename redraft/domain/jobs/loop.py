@@ -1,6 +1,6 @@
-"""The loop as pure functions: they compute the next action and its reason from a job's rules and history.
+"""The loop as pure functions, which compute the next action and its reason from a job's rules and history.
 
-They use no database, no clock and no model. The operations call `next_action` after each step and
+These functions use no database, no clock and no model. The operations call `next_action` after each step and
 `feedback_for` before each generation, and enforce budgets and deadlines.
 """
 
@@ -104,7 +104,7 @@ LoopAction = Generate | Evaluate | Finish
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A criterion that an answer does not meet. `is_regression`: an earlier answer did."""
+    """A criterion that an answer does not meet. `is_regression`: an earlier answer met it."""
 
     result: CriterionResult
     is_regression: bool = False
@@ -112,7 +112,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The content of the next prompt besides the task and the criteria. Hidden criteria appear nowhere in it.
+    """The content of the next prompt besides the task and the criteria. It contains no hidden criterion.
 
     Attributes:
         base: the answer to work from; None if none is shown.

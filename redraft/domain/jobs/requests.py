@@ -1,4 +1,4 @@
-"""The request bodies of the API, strict, with their defaults."""
+"""The request bodies of jobs, with their limits and defaults."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from redraft.domain.structured.named_schemas import StructureName
 MAX_URL = 2000
 MAX_SOURCES = 200
 ITERATIONS_MAX = 10
-# Limit of one iteration; a panel of 9 with 10 samples and 8 candidates would make 720 calls.
+# The limit per iteration. Without it, a panel of 9 with 10 samples and 8 candidates would make 720 calls.
 EVALUATOR_CALLS_MAX = 200
 
 
@@ -40,7 +40,7 @@ def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 def _rules(*rules: list[dict[str, Any]]) -> dict[str, Any]:
     """Describe rules across fields in the JSON Schema: one alternative of each rule must hold.
 
-    They stand beneath `allOf`, because client generators read an `anyOf` beside `properties` as a choice of types.
+    The rules are beneath `allOf`, because client generators read an `anyOf` beside `properties` as a choice of types.
     """
     return {"allOf": [{"anyOf": rule} for rule in rules]}
 
@@ -207,7 +207,7 @@ class EvaluationFields(StrictModel):
 
     @property
     def grounds(self) -> GroundingOptions | None:
-        """The grounding options: those of the request, or the defaults if there are sources; else None."""
+        """The grounding options of the request, or the defaults if there are sources, or None."""
         return self.grounding or (GroundingOptions() if self.sources or self._names_sources else None)
 
     @property
@@ -326,7 +326,7 @@ def _without_requirements(schema: dict[str, Any]) -> None:
 
 
 class JobFields(GenerateAnswer):
-    """Any fields of a job, and `vars` for templates. This model only describes them; it validates nothing."""
+    """Any fields of a job, and `vars` for templates. This model describes the fields, but validates nothing."""
 
     model_config = ConfigDict(json_schema_extra=_without_requirements)
 

@@ -20,7 +20,7 @@ _SMALL_TALK = frozenset(
         *("привет", "спасибо", "здравствуйте", "مرحبا", "شكرا"),
     }
 )
-# Includes the signs of multiplication, division and subtraction that are not in ASCII
+# ASCII signs, and the Unicode signs of multiplication, division and subtraction.
 _SUM_SIGNS = r"\d\s.,()+\-*/^%\u00d7\u00f7\u2212"
 _SUM = re.compile(
     r"(?:(?:what is|what's|calculate|compute|was ist|berechne|combien font)\s++)?"

@@ -1,4 +1,4 @@
-"""Intervals of time that may overlap."""
+"""Merge intervals of time that may overlap, and measure the time that they cover."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ Interval = tuple[float, float]
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Merge intervals into ones that do not overlap, in order."""
+    """Return intervals without overlaps that cover the same time, in order."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:
@@ -17,5 +17,5 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """Sum up the time that the intervals cover. Overlaps count once."""
+    """Return the total time that the intervals cover. Overlaps count once."""
     return sum(end - start for start, end in merged(intervals))

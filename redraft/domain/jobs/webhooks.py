@@ -38,7 +38,7 @@ _JITTER = 0.1
 
 
 def message_type(event_type: str) -> str:
-    """Return the public event type, with its noun in front: `job.done` for `done`."""
+    """Return the public event type, which begins with `job.` or `run.`: `job.done` for `done`."""
     return event_type if event_type.startswith(("job.", "run.")) else f"job.{event_type}"
 
 
@@ -85,7 +85,7 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
     """Return the seconds to wait after a number of failed attempts (from 1), or None to give up.
 
-    If the receiver's `Retry-After` (`asked_s`) is longer than the schedule's wait, it counts, up to a day.
+    `asked_s` is the receiver's `Retry-After`, of which at most a day counts. The wait is never shorter than this.
     """
     if failures >= ATTEMPTS_MAX:
         return None

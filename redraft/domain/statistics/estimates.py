@@ -8,7 +8,7 @@ from math import atanh, floor, fsum, sqrt, tanh
 from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
-# The approximation of a correlation's interval is unreliable for fewer pairs.
+# The interval of a correlation is an approximation, which is unreliable for fewer pairs.
 RANKED_NEEDED = 10
 
 
@@ -62,8 +62,8 @@ def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
     """Return a share over clusters, each (part, whole). Repeats of a row carry less information than as many rows.
 
     The interval is the Wilson interval for the effective sample size: the number of independent values that would vary
-    as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). With one value per cluster, or with
-    equal repeats, it is that of `share` over clusters.
+    as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). If each cluster has one value, or only
+    equal values, the interval is that of `share` with the clusters as values.
     """
     counted = [(part, whole) for part, whole in clusters if whole]
     values = sum(whole for _, whole in counted)
@@ -117,7 +117,7 @@ def read_quantile(ordered: Sequence[float], at: float) -> float:
 def mcnemar_p(one_way: int, other_way: int) -> float:
     """Return the two-sided p-value of McNemar's exact test, from the numbers of pairs that pass only in one run.
 
-    It is never below the smallest normal float.
+    The result is never below the smallest normal float, so that it does not underflow to 0.
     """
     flips = one_way + other_way
     ways = tail = 1
@@ -129,7 +129,7 @@ def mcnemar_p(one_way: int, other_way: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A rank correlation from -1 to 1; the ends of its 95 % interval are None if it has none."""
+    """A rank correlation from -1 to 1, with its 95 % interval. None for few pairs or at 1 and -1."""
 
     value: float
     low: float | None

@@ -115,7 +115,7 @@ def read_answer(answer: str, schema: Mapping[str, Any]) -> Parsed | Mismatch:
 
 
 def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Mismatch:
-    # Raises UnicodeEncodeError for half a surrogate pair: it cannot be stored, even if the schema allows it.
+    # Raises UnicodeEncodeError for half a surrogate pair, which no database can store.
     chars = len(json.dumps(value, ensure_ascii=False).encode())
     longest = max(_strings(value), key=len, default="")
     try:
@@ -135,7 +135,7 @@ def _fitted(value: Any, schema: Mapping[str, Any]) -> Parsed | Mismatch:
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any, chars: int, longest: str) -> bool:
-    """Validate in this process only if it is cheap, because the validator blocks all other threads."""
+    """Validate a value: in this process only if that is cheap, because the validator blocks all other threads."""
     if is_cheap(schema, chars):
         return bool(jsonschema_rs.validator_for(cast("Any", dict(schema)), offline=True).is_valid(value))
     return schemas.is_valid(schema, value, pattern_bytes_max=pattern_bytes_max(longest))
@@ -153,7 +153,7 @@ class _Nulls:
         self._steps = 0
 
     def without(self, value: Any, schemas: Sequence[Any]) -> Any:
-        """Return the value without these nulls; raises LimitExceeded after too many steps."""
+        """Return the value without the nulls of optional properties. Raises LimitExceeded after too many steps."""
         if not isinstance(value, dict | list):
             return value
         members = self._members(schemas)
@@ -182,7 +182,7 @@ class _Nulls:
         return self._seen[key]
 
     def _takes_null(self, schema: Any) -> bool:
-        """Return whether a schema allows null by its types or values."""
+        """Return whether a schema allows null, by `type`, `enum` or `const`."""
         if not isinstance(schema, Mapping):
             return schema is True
         for branch in self._branches((cast("Any", schema),)):
@@ -192,7 +192,7 @@ class _Nulls:
         return not schema
 
     def _branches(self, schemas: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-        """Yield the schemas and the ones that they combine or refer to, each once."""
+        """Yield these schemas, and all schemas that they combine or refer to. Each schema is yielded once."""
         waiting, met = deque(schemas), set[int]()
         while waiting:
             known = as_mapping(waiting.popleft())

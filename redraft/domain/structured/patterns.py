@@ -26,7 +26,7 @@ def pattern_error(pattern: str) -> str | None:
 
 
 def _reason(pattern: str) -> str:
-    """Guess why a pattern cannot be used. The engine gives no reason, and parses some unusable patterns."""
+    """Guess why a pattern cannot be used, because the engine gives no reason."""
     bare = _ESCAPED.sub("", pattern)
     if _LOOK_AROUND.search(bare):
         return "it has look-around, such as (?=…) or (?<!…), which this engine does not know"
@@ -66,7 +66,7 @@ def holds_match(pattern: str, text: str) -> bool:
 
 
 def first_matching_line(pattern: str, text: str) -> int | None:
-    """Return the index of the first line that matches on its own, or None if none does or the search takes too long."""
+    """Return the index of the first line that matches alone, or None if no line does or the search takes too long."""
     schema = {"items": {"not": {"pattern": pattern}}}
     try:
         found = schemas.first_errors(schema, text.split("\n"), 1, pattern_bytes_max=pattern_bytes_max(text))

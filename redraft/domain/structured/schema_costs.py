@@ -61,7 +61,7 @@ def _length(part: Any, root: Mapping[str, Any], most: int, known: dict[int, int]
     key = id(part)
     if key in known:
         return known[key]
-    # A part that contains itself is met again before its length is known.
+    # If this part is reached again before its length is known, it contains itself. Then this value counts.
     known[key] = most + 1
     total = 1
     for each in _contents(part, root):
@@ -83,14 +83,14 @@ def _contents(part: Any, root: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def tries_too_much(schema: Mapping[str, Any]) -> bool:
-    """Return whether a part of a schema tries more than `TRIES_MAX` subschemas on one value, or itself forever."""
+    """Return whether a part of a schema tries more than `TRIES_MAX` subschemas on one value, or refers to itself."""
     costs: dict[int, int] = {}
     return any(_cost(part, schema, costs) > TRIES_MAX for part in _parts(schema))
 
 
 def _cost(part: Mapping[str, Any], root: Mapping[str, Any], costs: dict[int, int]) -> int:
     if id(part) not in costs:
-        # A part that is met again before its cost is known refers to itself.
+        # If this part is reached again before its cost is known, it refers to itself. Then this value counts.
         costs[id(part)] = TRIES_MAX + 1
         cost = 1
         for other in _tried_on_the_same_value(part, root):

@@ -11,14 +11,14 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Never the last word of a sentence.
+# Abbreviations that never end a sentence.
 NEVER_LAST = _words("""
     mr mrs ms mx dr prof rev hon gov sen rep gen col capt lt sgt st mt messrs vs v e.g i.e eg ie cf viz approx al dept
     univ assn bros resp incl excl z.b d.h u.a o.ä z.t u.u i.d.r s.o s.u v.a bzw ca evtl ggf inkl exkl zzgl vgl sog fa
     hr lt bspw insb mme mlle env p.ex c.-à-d sr sra srta dra dn ud uds p.ej sig dott ing avv sig.ra bijv d.w.z o.a dhr
     mevr т.е т.к т.н ул им гр см ср jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thurs fri
 """)
-# Abbreviations only before a number.
+# Words that are abbreviations only before a number.
 WITH_NUMBER = _words("""
     no nos n° nº nr nrs p pp pg vol vols fig figs eq eqs sec sect ch chap art arts para ex tab ver op cap s ss abs abb
     bd bde kap ziff ref rn rz bl núm n.º pág págs стр рис табл гл

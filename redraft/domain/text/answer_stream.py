@@ -25,8 +25,8 @@ _READ_CHARS_MAX = 1_000_000
 class AnswerStream:
     """Publishes the pieces of an answer, whose concatenation is the answer.
 
-    An empty piece withdraws all earlier ones. It is published when a closing tag whose opening tag was in the prompt
-    shows that the text before it was thinking.
+    An empty piece withdraws all earlier pieces. It is published if a closing tag without an opening tag follows, which
+    shows that the earlier pieces were thinking.
     """
 
     def __init__(self, publish: Callable[[str], None]) -> None:

@@ -10,7 +10,7 @@ import unicode_segmentation_rs as segmentation
 
 # Deeper JSON is cut off, because neither `json` nor the databases read it back safely.
 NESTING_MAX = 200
-# Python refuses to write integers of more than 4300 digits. Those of 14,000 bits have fewer.
+# Python refuses to format integers of more than 4300 digits. Integers of 14,000 bits have fewer digits.
 _INTEGER_BITS_MAX = 14_000
 # The longest visible character that a cut keeps whole, in code points. An emoji of a family has about ten.
 _CHARACTER_MAX = 100
@@ -70,7 +70,8 @@ def preview(text: str, chars: int) -> str:
     """
     if len(text) <= chars:
         return text
-    # The library rejects surrogates. Signs that join the next and the previous character replace their halves.
+    # The library rejects surrogates. So a first half is replaced by a sign that joins the next character, and a second
+    # half by a sign that joins the previous one.
     head = _SURROGATES.sub(
         lambda half: "\u0600" if half[0] < "\udc00" else "\u0301", text[: max(chars, 0) + _CHARACTER_MAX]
     )

@@ -18,7 +18,7 @@ from redraft.domain.text.function_words import FUNCTION_WORDS
 STEM_CHARS = 6
 _WORD_CHARS_MAX = 100
 
-# UAX 29 makes each character of these scripts a word, so pairs of neighbours serve as words.
+# By UAX 29 each character of these scripts is a word, so pairs of neighbouring characters serve as words.
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _KANA = re.compile("[\u3040-\u309f]+")
 _HAN_FUNCTION_WORDS = frozenset("的了是在和与與及或也都就而被把对對于於其之这這那有")
@@ -37,7 +37,7 @@ class TextContent:
 
     @property
     def numbers(self) -> tuple[tuple[str, tuple[float, ...]], ...]:
-        """The numbers as written, each with the values that it can mean, without signs."""
+        """The numbers as written, each with its possible values without sign."""
         return tuple((amount.text, amount.values) for amount in self.amounts)
 
 
@@ -50,7 +50,7 @@ def read_content(text: str) -> TextContent:
     """Extract the stems and numbers of a text in any language."""
     folded = text.casefold()
     has_unspaced = not text.isascii() and _UNSPACED.search(text) is not None
-    # Word bounds keep the characters of unspaced scripts apart, which are taken in pairs.
+    # `split_word_bounds` also returns the characters of unspaced scripts, from which the pairs are built.
     parts = segmentation.split_word_bounds(folded) if has_unspaced else segmentation.unicode_words(folded)
     words = [part for part in parts if not part[0].isdecimal()]
     spelled = frozenset((*spelled_values(words), *(han_values(text) if has_unspaced else ())))

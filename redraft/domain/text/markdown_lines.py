@@ -1,4 +1,4 @@
-"""Lines of an answer without their layout: indentation, list signs, and signs of a block quote."""
+"""Split an answer into lines, and separate the content of each line from indentation, list signs and quote signs."""
 
 import re
 from dataclasses import dataclass

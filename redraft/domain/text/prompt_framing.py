@@ -17,7 +17,8 @@ _OPENERS = (
     "\ufe3d\ufe3f\ufe64\uff1c"
 )
 _SLASHES = "/\u2044\u2215\u2571\u29f8\uff0f\\\\"
-# Letters of other scripts that print like Latin ones; styled Latin letters are found by their compatibility form.
+# Letters of other scripts that look like Latin letters. Styled Latin letters are recognised by their compatibility
+# form.
 _ALIKE = (
     "a\u0430\u03b1\u0251\u0391\u0410 c\u0441\u03f2\u0421 d\u0501\u0257 e\u0435\u0451\u04bd\u0395\u0415 "
     "f\u0192\u03dd i\u0456\u03b9\u0131\u0406\u0399\u04cf1l k\u043a\u03ba\u041a\u039a "
@@ -53,7 +54,7 @@ def _look_alike(tags: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"[{_OPENERS}](?=[\s{_SLASHES}{_INVISIBLE}]*(?:{names})(?![\w-]))", re.IGNORECASE)
 
 
-# Tokens with bars in angle brackets, and the known words in plain angle brackets.
+# The control tokens of chat templates: tokens with bars in angle brackets, and known words in plain angle brackets.
 _ANGLED_TOKEN = re.compile(
     r"<(?=[|\uff5c][\w/]|<\s*+/?\s*+SYS\s*>>"
     r"|[\w./:-]{1,40}[|\uff5c]>"
@@ -73,7 +74,7 @@ def escape_control_tokens(text: str) -> str:
 
 
 def escape_delimiters(text: str, nonce: str, tags: tuple[str, ...]) -> str:
-    """Neutralise delimiters of frames, control tokens of chat templates, and the nonce in an untrusted text.
+    """Escape the delimiters of frames, the control tokens of chat templates, and the nonce in an untrusted text.
 
     The bracket of each look-alike of a tag (any case or spacing, invisible characters, other brackets, letters of other
     scripts) becomes `&lt;`, and the nonce becomes `[…]`. `tags` are the tags of all frames in the prompt; `#` stands
@@ -87,7 +88,7 @@ def escape_delimiters(text: str, nonce: str, tags: tuple[str, ...]) -> str:
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:
     """Wrap untrusted text in delimiters that it cannot close: `<tag id="nonce">`, `</tag id="nonce">`.
 
-    It neutralises look-alikes of this tag, or of the given `tags`.
+    Look-alikes of `tags` in the text are escaped; by default look-alikes of `tag`.
 
     Raises:
         ValueError: the tag is no plain word, or the nonce is short or not alphanumeric.

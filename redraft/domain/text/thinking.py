@@ -1,4 +1,4 @@
-"""Remove the thinking text of models from answers, by one table of all spellings of its opening and closing tags.
+"""Remove the thinking text of models from answers, by one table of all spellings of opening and closing tags.
 
 `redraft.domain.evaluation.json_spans` uses the same table in its search for a verdict.
 """
@@ -81,7 +81,7 @@ CLOSER = re.compile(_CLOSERS, re.IGNORECASE)
 # The patterns without groups, as parts of larger patterns.
 OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pattern in (_OPENERS, _CLOSERS))
 
-# The parts that an opener and its closer share.
+# The name and the text of the group that an opening tag and its closing tag share.
 SpellingKey = tuple[str, str]
 
 _MUST_BE_CLOSED = frozenset({"words", "phrase", "heading", "spoken"})
@@ -164,8 +164,8 @@ _NEVER = -1
 class AnswerPosition(NamedTuple):
     """The position of the answer in a generator's text."""
 
-    start: int  # Its beginning, or the end of the text without an answer
-    is_wrapped: bool = False  # A tag such as `<answer>` encloses it and is not part of it
+    start: int  # The beginning of the answer; without an answer the end of the text
+    is_wrapped: bool = False  # A tag such as `<answer>` encloses the answer
     is_thinking: bool = False  # The text ends within its thinking
 
 

@@ -24,14 +24,14 @@ _LEAD_INS = _listed("""
     answer is, solution, the answer, the answer is, the final answer, the final answer is, the solution, the
     solution is, thinking process, thought process, lösung, respuesta, réponse, かいせつ, 解, 解答
 """)
-# Words that are a possible answer unless a colon follows them.
+# Words that may be a real answer. With a colon they are only a lead-in.
 _LABELS = _listed("""
     analysis, assistant, explanation, output, reasoning, response, result, step by step, sure, thinking,
     thought, thoughts
 """)
 
 
-# A wrapper that models write around answers and thoughts, with nothing in it.
+# An empty pair of the tags that models write around answers and thoughts.
 _EMPTY_WRAPPER = re.compile(r"<(answer|think|thinking|thought|response|output|result)>\s*</\1>", re.IGNORECASE)
 
 

@@ -28,8 +28,8 @@ _JOINED_SCRIPTS = re.compile(
 def visible(text: str) -> str:
     """Remove invisible characters: zero-width characters, bidi controls, tags, soft hyphens and the like.
 
-    Tabs and line breaks stay (each kind becomes a newline), as do joiners between emoji or between letters of scripts
-    that need them, the emoji sign after a symbol, and the three flags made of tags.
+    Tabs and line breaks stay; each kind of line break becomes a newline. Also these stay: joiners between emoji and
+    between letters of scripts that need them, the emoji sign after a symbol, and the three flags made of tags.
     """
     text = _BREAKS.sub("\n", text)
     text = _HIDDEN.sub(lambda match: match["kept"] or "", text)
@@ -66,5 +66,5 @@ def without_media(text: str) -> str:
     text = _MARKDOWN.sub(_IMAGE, text)
     text = _HTML.sub(_IMAGE, text)
     kinds = (str.isupper, str.islower, str.isdigit)
-    # Base64 contains all three kinds of characters.
+    # A long identifier may look like base64, but seldom has capital letters, small letters and digits.
     return _BLOB.sub(lambda blob: _IMAGE if all(any(map(kind, blob[0])) for kind in kinds) else blob[0], text)
