@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, Select, and_, case, or_, select, update
 
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
