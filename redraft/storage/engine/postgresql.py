@@ -79,8 +79,8 @@ class _StatementPreparation:
         import psycopg
 
         connection.cursor_factory, connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
-        if self._is_off or is_pooled(connection):
-            connection.prepare_threshold = None
+        # At its second execution: the steps of a job repeat a few large statements, whose plans take longer than they
+        connection.prepare_threshold = None if self._is_off or is_pooled(connection) else 1
 
     def on_error(self, context: ExceptionContext) -> None:
         sqlstate = getattr(context.original_exception, "sqlstate", None)

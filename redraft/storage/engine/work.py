@@ -66,6 +66,8 @@ class Database:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             yield connection
+            # psycopg drops all prepared statements of a connection after a rollback
+            connection.commit()
 
     @contextmanager
     def write(self) -> Generator[Connection]:
