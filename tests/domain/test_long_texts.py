@@ -1,4 +1,4 @@
-"""What reads texts of models, users and servers takes time as their length, whatever they repeat."""
+"""Functions that read texts of models, users or servers take linear time for any repetition."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.redaction import redact
 
 _CHARS, _TIMES_LONGER = 3_000, 4
-# What takes less is not looked at again; linear growth is 4, quadratic growth 16.
+# A shorter time is not measured again. Linear growth is 4, quadratic growth 16.
 _NOTICED_S, _GROWTH_MAX = 0.1, 9
 _PIECES = 8
 _REPEATED = (
@@ -115,5 +115,5 @@ def test_the_time_grows_as_the_text_does(read: Callable[[str], object]):
     assert list(growing(read)) == []
 
 
-def test_what_takes_the_square_of_the_length_is_found():
+def test_quadratic_time_is_detected():
     assert "1" in growing(re.compile(r"\d+%").search)

@@ -1,4 +1,4 @@
-"""What a user's URL may lead to: no private corner has an entrance, however it is spelled."""
+"""Addresses that requests to users' URLs may reach: no spelling of a private address is allowed."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
@@ -53,7 +53,7 @@ def test_no_inner_ipv6_address_is_public(address: IPv6Address):
 
 @given(st.ip_addresses(v=4))
 @example(IPv4Address("168.63.129.16"))
-def test_what_is_taken_for_public_is_global_for_the_standard_library(address: IPv4Address):
+def test_each_public_address_is_global_for_the_standard_library(address: IPv4Address):
     if why_not_public(address) is None:
         assert address.is_global
         assert not address.is_multicast
@@ -76,7 +76,7 @@ def test_a_zone_is_never_public():
 
 
 @pytest.mark.parametrize("host", [*OTHER_SPELLINGS, "localhost", "LOCALHOST.", "a.localhost", "::1", "169.254.169.254"])
-def test_what_leads_inside_is_refused_before_any_name_is_resolved(host: str):
+def test_an_inner_host_is_refused_before_any_name_is_resolved(host: str):
     assert host in (Allowed().why_not_host(host) or "")
 
 
@@ -86,7 +86,7 @@ def test_names_wait_for_their_addresses(host: str):
     assert as_address(host) is None
 
 
-def test_what_the_operator_allows_may_be_reached_and_no_more():
+def test_only_addresses_that_the_operator_allows_can_be_reached():
     allowed = Allowed.parse("127.0.0.0/8, 10.1.2.3 fd00::/8  hooks.Internal.")
     for host, address, is_fine in (
         ("any.example", "127.0.0.1", True),

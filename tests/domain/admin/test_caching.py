@@ -1,4 +1,4 @@
-"""What many threads need first at the same moment is made by one of them."""
+"""A value that many threads need at the same time is computed once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -40,7 +40,7 @@ def test_only_so_many_values_are_kept() -> None:
     assert made == [1, 2, 1]
 
 
-def test_what_could_not_be_made_is_tried_again() -> None:
+def test_a_computation_that_failed_is_repeated() -> None:
     tries: list[int] = []
 
     @cached_once(maxsize=1)

@@ -1,4 +1,4 @@
-"""Two runs on the same rows, beside figures worked out by hand."""
+"""Comparisons of two runs on the same rows, checked against figures computed by hand."""
 
 from math import isfinite
 
@@ -46,7 +46,7 @@ def test_only_rows_with_a_verdict_in_both_are_compared():
     assert (len(verdicts.lost + verdicts.won + verdicts.neither), verdicts.p, verdicts.repeats_without) == (3, 1, 0)
 
 
-def test_all_is_said_in_words():
+def test_the_comparison_is_described_in_sentences():
     scores = "+0.075 (95 % interval -0.076 to +0.225, 4 rows)"
     passes = "+0.0 points (95 % interval -65.3 points to +65.3 points, 4 rows, p = 1.000)"
     assert compare(BASE, NEW, name="run_7").words == (
@@ -91,7 +91,7 @@ def test_a_difference_in_all_rows_is_shown():
     assert found.words[1].startswith("The pass rate is lower than that of the baseline by 100.0 points (95 % interval")
 
 
-def test_what_was_not_shown_is_not_called_equal():
+def test_a_difference_without_significance_is_not_called_equal():
     words = " ".join(compare(many("row", 30, 0.9), many("row", 30, 0.9)).words)
     assert "No difference in the mean score shown" in words
     assert "Without variation nothing can be said about other rows." in words
@@ -141,7 +141,7 @@ def test_every_row_is_compared_or_named(base: list[ItemOutcome], new: list[ItemO
 
 @settings(max_examples=40)
 @given(RUNS)
-def test_a_run_beside_itself_shows_nothing(items: list[ItemOutcome]):
+def test_a_run_compared_with_itself_shows_no_difference(items: list[ItemOutcome]):
     found = compare(items, items)
     assert (found.wins, found.losses, found.newly_passing, found.newly_failing) == (0, 0, (), ())
     assert found.score is None or found.score.value == 0

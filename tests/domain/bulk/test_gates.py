@@ -1,4 +1,4 @@
-"""Gates: when they are passed, and what they say."""
+"""Gates: the conditions under which they pass, and their messages."""
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +38,7 @@ def test_more_rows_that_newly_fail_than_chance_gives_are_a_regression():
     )
 
 
-def test_a_flip_alone_fails_nothing_but_is_named():
+def test_a_single_newly_failing_row_passes_the_gate_and_is_named():
     base = many("row", 40, 0.9) + many("other", 1, 0.79)
     new = many("row", 39, 0.9) + many("row", 40, 0.79)[39:] + many("other", 1, 0.9)
     found = check_regression(compare(base, new))
@@ -58,7 +58,7 @@ def test_lower_scores_are_a_regression_though_all_pass():
     )
 
 
-def test_what_an_interval_says_and_does_not_show_is_told_beside_a_gate_that_is_passed():
+def test_a_passed_gate_also_describes_differences_that_are_not_significant():
     few = check_regression(compare(many("row", 19, 0.9), many("row", 19, 0.85)))
     assert few.passed
     assert "Whether the mean score differs from that of the baseline is open: -0.050" in few.words
@@ -105,6 +105,6 @@ def test_a_run_is_no_regression_of_itself(times: int):
     assert check_regression(compare(items, items)).passed
 
 
-def test_with_no_verdict_at_all_nothing_is_said_of_the_others():
+def test_without_any_verdict_the_message_has_no_pass_rate():
     words = check_pass_rate([failed("a"), ItemOutcome("b")], 0.5).words
     assert words.endswith("50.0 % is wanted. 2 without a verdict count as not accepted.")

@@ -1,4 +1,4 @@
-"""Figures in words."""
+"""Figures described in words."""
 
 from decimal import Decimal
 
@@ -26,7 +26,7 @@ def test_small_costs_keep_the_digits_that_count(cost: str, words: str):
     assert dollars(Decimal(cost)) == words
 
 
-def test_a_difference_is_said_with_its_interval_and_count():
+def test_a_difference_is_described_with_interval_and_count():
     found = Mean(0.0421, 0.0119, 0.0712, 240, 240)
     assert describe_difference("mean score", found, than="that of run_1") == (
         "The mean score is higher than that of run_1 by 0.042 (95 % interval +0.012 to +0.071, 240 rows)."
@@ -75,7 +75,7 @@ def test_an_interval_without_0_is_never_called_no_difference():
 
 
 @given(st.floats(-1, 1), st.floats(0, 0.5), st.integers(1, 100), st.none() | st.floats(0.001, 1))
-def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
+def test_no_difference_is_called_equal_or_shown_against_its_interval(
     value: float, half: float, rows: int, p: float | None
 ):
     found = Mean(value, value - half, value + half, rows, rows)
@@ -92,7 +92,7 @@ def test_nothing_is_called_equal_and_nothing_shown_against_the_interval(
         assert words.startswith("Whether the mean score differs from before is open")
 
 
-def test_shares_names_and_p_values_are_said_shortly():
+def test_shares_names_and_p_values_are_formatted_shortly():
     assert format_share(None) == "no share (no items)"
     assert format_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
     assert format_names(["a", "b"]) == "a, b"

@@ -34,7 +34,7 @@ def test_it_ends_the_loop_where_a_further_iteration_hardly_brings_anything():
     )
 
 
-def test_it_adds_up_all_iterations_that_did_not_pay():
+def test_it_adds_up_the_cost_of_all_iterations_without_enough_gain():
     found = recommend_iter_max([*AT_ONCE, *many("never", 40, 0.5, 0.5, 0.5)])
     assert found.value == 1
     assert found.words == (
@@ -42,7 +42,7 @@ def test_it_adds_up_all_iterations_that_did_not_pay():
     )
 
 
-def test_it_keeps_a_late_iteration_that_pays_after_one_that_does_not():
+def test_it_keeps_a_late_iteration_with_enough_gain_after_one_without():
     found = recommend_iter_max([*AT_ONCE, *many("late", 20, 0.5, 0.5, 0.9), *many("never", 20, 0.5, 0.5, 0.5)])
     assert found.value == 3
     assert found.words == (
@@ -95,11 +95,11 @@ def test_it_says_so_if_too_few_went_further():
         ),
     ],
 )
-def test_where_nothing_can_be_recommended_it_says_why(items: list[ItemOutcome], words: str):
+def test_without_a_recommendation_there_is_a_reason(items: list[ItemOutcome], words: str):
     assert (recommend_iter_max(items).value, recommend_iter_max(items).words) == (None, words)
 
 
-def test_people_say_from_which_score_on_answers_are_good():
+def test_verdicts_of_people_decide_the_threshold():
     items = many("good", 40, 0.9, human_pass=True) + many("so so", 20, 0.7, human_pass=False)
     items += many("fine", 20, 0.8, human_pass=True, audit_passed=False)
     found = recommend_threshold(items)

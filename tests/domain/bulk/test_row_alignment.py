@@ -1,4 +1,4 @@
-"""Rows of two runs beside each other."""
+"""Pairs of rows of two runs, and their order."""
 
 from hypothesis import given
 
@@ -8,7 +8,7 @@ from redraft.domain.bulk.row_alignment import Change, align
 from tests.domain.bulk.outcomes import RUNS, failed, looped
 
 
-def test_what_changed_most_comes_first():
+def test_rows_with_the_largest_change_come_first():
     old = [looped("a", 0.9), looped("b", 0.5), looped("c", 0.6), looped("d", 0.6), looped("e", 0.6), looped("f", 0.9)]
     new = [looped("a", 0.5), looped("b", 0.9), looped("c", 0.5), looped("d", 0.1), looped("e", 0.6), failed("f")]
     found = align([*old, failed("g"), failed("h")], [*new, looped("g", 0.1), failed("h"), looped("i", 0.9)])

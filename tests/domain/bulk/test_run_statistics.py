@@ -1,4 +1,4 @@
-"""The facts of a report, beside figures worked out by hand."""
+"""The figures of a run, checked against figures computed by hand."""
 
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -46,7 +46,7 @@ def test_counts_add_up():
     assert (found.total, found.judged, found.accepted, found.rows) == (11, 3, 2, 11)
 
 
-def test_failures_and_what_was_not_judged_are_no_part_of_the_pass_rate():
+def test_failures_and_unevaluated_items_are_no_part_of_the_pass_rate():
     found = report_on(RUN)
     assert found.pass_rate == share(2, 3)
     assert found.final_score is not None
@@ -83,7 +83,7 @@ def test_an_unknown_price_is_never_0():
     assert found.per_accepted_usd is None
 
 
-def test_without_an_accepted_answer_nothing_is_told_per_accepted_answer():
+def test_without_an_accepted_answer_there_is_no_figure_per_accepted_answer():
     found = add_costs([looped("a", 0.5)])
     assert (found.per_accepted_usd, found.input_tokens_per_accepted, found.output_tokens_per_accepted) == (None,) * 3
     assert found.total_usd == Decimal("0.01")
@@ -113,7 +113,7 @@ def test_an_example_with_words_comes_before_one_without():
     assert (found.count, found.example_id) == (2, "b")
 
 
-def test_the_evaluator_stands_beside_people():
+def test_the_evaluator_is_compared_with_people():
     items = [
         looped("a", 0.9, human_pass=True, human_score=1.0),
         looped("b", 0.9, human_pass=False, human_score=0.5),
@@ -156,7 +156,7 @@ def test_a_histogram_holds_each_score_once():
 
 
 @given(st.lists(st.floats(0, 1)), st.integers(1, 40))
-def test_bins_add_up_and_hold_what_they_say(scores: list[float], bins: int):
+def test_bins_add_up_and_contain_scores_of_their_range(scores: list[float], bins: int):
     found = histogram(scores, bins)
     assert len(found) == bins
     assert sum(each.count for each in found) == len(scores)

@@ -1,4 +1,4 @@
-"""What a loop brought, beside figures worked out by hand."""
+"""The gains of iterations, checked against figures computed by hand."""
 
 import math
 from decimal import Decimal
@@ -25,7 +25,7 @@ RUN = [
 ]
 
 
-def test_it_tells_first_and_returned_answers_of_the_same_items():
+def test_it_compares_first_and_returned_answers_of_the_same_items():
     found = measure_uplift(RUN)
     assert (found.n, found.revised) == (6, 5)
     assert found.first == pytest.approx((0.9 + 0.5 + 0.4 + 0.6 + 0.7 + 0.75) / 6)
@@ -36,7 +36,7 @@ def test_it_tells_first_and_returned_answers_of_the_same_items():
     assert found.helped.share == share(3, 6)
 
 
-def test_it_tells_what_each_iteration_brought_and_cost():
+def test_it_reports_gain_and_cost_of_each_iteration():
     first, second, third = yields_of(RUN)
     assert (first.reached, first.newly_accepted, first.accepted) == (6, 1, 1)
     assert (first.better, first.worse, first.mean_gain, first.mean_change) == (None, None, None, None)
@@ -54,7 +54,7 @@ def test_it_tells_what_each_iteration_brought_and_cost():
 
 
 @pytest.mark.parametrize(("best", "at"), [(2, 2), (None, 3)])
-def test_an_accepted_item_that_does_not_tell_when_is_accepted_at_its_best_or_last_iteration(best: int | None, at: int):
+def test_an_accepted_item_without_passed_iterations_is_accepted_at_its_best_or_last_one(best: int | None, at: int):
     item = looped("a", 0.5, 0.9, 0.6, passed_by_iteration=(), best_iteration=best)
     assert item.accepted_at == at
     assert [each.newly_accepted for each in yields_of([item])] == [int(number == at) for number in (1, 2, 3)]
@@ -73,7 +73,7 @@ def test_an_iteration_that_brings_nothing_has_no_price_for_it():
     assert (second.newly_accepted, second.cost_usd, second.cost_per_accepted_usd) == (0, Decimal("0.01"), None)
 
 
-def test_where_only_the_loops_own_judge_has_spoken_it_warns_of_luck():
+def test_without_independent_verdicts_it_warns_that_the_gain_may_be_chance():
     words = measure_uplift(many("row", 40, 0.5, 0.7)).words
     assert UNBACKED in words
     assert words[1].startswith(
@@ -81,7 +81,7 @@ def test_where_only_the_loops_own_judge_has_spoken_it_warns_of_luck():
     )
 
 
-def test_an_audit_tells_how_much_to_believe():
+def test_an_audit_confirms_a_share_of_the_accepted_answers():
     items = many("good", 15, 0.5, 0.9, audit_score=0.9, audit_passed=True)
     items += many("bad", 15, 0.5, 0.9, audit_score=0.5, audit_passed=False)
     found = measure_uplift(items)
@@ -103,7 +103,7 @@ def test_people_may_score_on_a_scale_of_their_own():
 
 
 @pytest.mark.parametrize("items", [[], [failed("a")], [ItemOutcome("a")], [looped("a", None)]])
-def test_of_nothing_nothing_is_told(items: list[ItemOutcome]):
+def test_without_items_there_are_no_figures(items: list[ItemOutcome]):
     found = measure_uplift(items)
     assert (found.n, found.first, found.returned, found.gain, found.iterations) == (0, None, None, None, ())
     assert (found.helped.count, found.helped.share) == (0, None)
@@ -117,7 +117,7 @@ def test_of_one_row_there_is_a_difference_without_an_interval():
     assert "of 1 row: from so few no interval can be computed" in found.words[1]
 
 
-def test_without_a_revision_there_is_no_loop_to_judge():
+def test_without_a_revision_there_is_no_gain_to_measure():
     assert measure_uplift(many("row", 50, 0.9)).words == (
         "None of 50 items went beyond iteration 1: there is no revision to evaluate.",
     )

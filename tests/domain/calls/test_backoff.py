@@ -1,4 +1,4 @@
-"""How long a step waits before it is tried again."""
+"""The wait of a step before its next attempt."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Finish reasons as vendors document and send them, and as nobody has seen them yet."""
+"""Finish reasons that vendors document or send, and unknown ones."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every kind of check: what passes, what does not, and what is said about it."""
+"""Every kind of check: answers that pass, answers that fail, and the messages."""
 
 import json
 import unicodedata
@@ -70,7 +70,7 @@ def check(kind: str, answer: str, **fields: Any) -> CheckResult:
         ("bullets", 2, "- a\n* b", True, "Exactly 2 list items."),
     ],
 )
-def test_what_is_counted_is_told_with_the_difference(kind: str, value: int, answer: str, passed: bool, message: str):  # noqa: FBT001
+def test_the_message_of_a_count_contains_the_difference(kind: str, value: int, answer: str, passed: bool, message: str):  # noqa: FBT001
     assert check(kind, answer, value=value) == CheckResult(passed, message)
 
 
@@ -86,7 +86,7 @@ def test_what_is_counted_is_told_with_the_difference(kind: str, value: int, answ
         ({"max": 0}, "Found 3 list items, at most 0 are allowed: cut at least 3 list items."),
     ],
 )
-def test_a_range_is_told_by_the_bound_that_counts(bounds: dict[str, int], message: str):
+def test_the_message_of_a_range_names_the_bound_that_was_missed(bounds: dict[str, int], message: str):
     assert check("bullets", "- a\n- b\n- c", **bounds).message == message
 
 
@@ -109,7 +109,7 @@ def test_words_are_those_of_unicode(text: str, words: int):
 
 
 @pytest.mark.parametrize("character", [FAMILY, "e\u0301", "\U0001f1e8\U0001f1ed", "각", "क्षि", "👍🏽", "\r\n"])
-def test_a_character_is_what_people_see_as_one(character: str):
+def test_a_character_is_a_grapheme_cluster(character: str):
     assert check("max_chars", f"a{character}b", value=3).message == "3 characters, at most 3."
 
 
@@ -137,7 +137,7 @@ def test_a_list_item_counts_at_any_depth(line: str):
         "```\n- a",
     ],
 )
-def test_what_only_looks_like_a_list_item_does_not_count(text: str):
+def test_a_line_that_looks_like_a_list_item_does_not_count(text: str):
     assert check("bullets", text, max=0).passed
 
 
@@ -224,7 +224,12 @@ def test_a_fence_within_an_item_hides_no_later_items():
         ),
     ],
 )
-def test_texts_and_patterns_are_told_by_short_excerpts(spec: dict[str, Any], answer: str, passed: bool, message: str):  # noqa: FBT001
+def test_messages_on_texts_and_patterns_contain_short_excerpts(
+    spec: dict[str, Any],
+    answer: str,
+    passed: bool,  # noqa: FBT001
+    message: str,
+):
     assert found(spec, answer) == CheckResult(passed, message)
 
 
@@ -269,7 +274,7 @@ def test_at_least_and_at_most_complement_each_other(noun: str, answer: str, boun
     ids=["letters", "marks", "items", "brackets", "numbers", "addresses", "dots", "blanks", "fences", "families"],
 )
 def test_no_answer_takes_long(spec: dict[str, Any], answer: str):
-    """Each would take longer by far where time grows with the square of the length."""
+    """Each of these would take far longer in quadratic time."""
     with cpu_bound(0.5):
         assert found(spec, answer, sources=200).message
 

@@ -1,4 +1,4 @@
-"""Checks of what an answer is: JSON, its language, its addresses, its grade, its sources, its number."""
+"""Checks of the whole answer: JSON, language, URLs, reading grade, cited sources, one number."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_json_is_the_whole_answer():
         ("en", "```\nfor each in things: print(each, end='')\n```", True, "0 letters are too few to tell a language."),
     ],
 )
-def test_the_language_is_told(code: str, text: str, passed: bool, message: str):  # noqa: FBT001
+def test_the_message_names_the_language(code: str, text: str, passed: bool, message: str):  # noqa: FBT001
     assert check("language", text, value=code) == CheckResult(passed, message)
 
 
@@ -83,7 +83,7 @@ def test_addresses_are_found(text: str, url: str):
 
 
 @pytest.mark.parametrize("text", ["ASP.NET", "name@example.com", "e.g. main.py", "1.2.3", "a.b", "http is a protocol"])
-def test_what_only_looks_like_an_address_is_none(text: str):
+def test_a_text_that_looks_like_a_url_is_none(text: str):
     assert check("is_url_free", text) == CheckResult(True, "No URL.")
 
 
@@ -110,7 +110,7 @@ def test_the_grade_follows_flesch_and_kincaid():
         ("a [0] [x 1] [Foo 1]", 1, False, "Source 1 is not cited: use each and mark it, as in [Source 1]."),
     ],
 )
-def test_sources_are_cited_by_marks(text: str, sources: int, passed: bool, message: str):  # noqa: FBT001
+def test_sources_are_cited_by_markers(text: str, sources: int, passed: bool, message: str):  # noqa: FBT001
     assert found({"kind": "cites_all_sources"}, text, sources) == CheckResult(passed, message)
 
 
@@ -158,11 +158,11 @@ def test_the_only_number_is_read_as_people_write_it(text: str, value: float):
         ("2024-05-01", {"max": 2}, 'Found 3 numbers ("2024", "05", "01"): write exactly one number, at most 2.'),
     ],
 )
-def test_other_numbers_are_told(text: str, bounds: dict[str, float], message: str):
+def test_the_message_lists_other_numbers(text: str, bounds: dict[str, float], message: str):
     assert check("numeric_between", text, **bounds) == CheckResult(False, message)
 
 
-def test_many_numbers_are_told_without_end():
+def test_the_message_lists_only_the_first_of_many_numbers():
     told = check("numeric_between", "1 " * 5000, min=1)
     assert told.message.startswith('Found more than 100 numbers ("1", "1", "1", "1", "1", …)')
 

@@ -1,4 +1,4 @@
-"""Checks as one types them: a kind and a value."""
+"""Checks that are typed as a kind and a value."""
 
 from typing import Any
 
@@ -53,6 +53,6 @@ def test_a_check_is_read(kind: str, text: str | None, found: dict[str, Any]):
         ("language", "xx", "no language"),
     ],
 )
-def test_what_is_no_check_is_told(kind: str, text: str | None, words: str):
+def test_an_invalid_check_is_reported(kind: str, text: str | None, words: str):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         read_check(kind, text)

@@ -1,4 +1,4 @@
-"""From several verdicts to one: hand-made cases, and what holds for all."""
+"""Several verdicts combined to one: examples, and properties of all combinations."""
 
 from statistics import fmean, median
 
@@ -68,7 +68,7 @@ def test_evaluators_without_a_verdict_count_for_nothing_and_are_entered():
     assert combine([]) is None
 
 
-def test_the_reasoning_is_that_of_whoever_is_closest_and_suggestions_are_told_once():
+def test_the_reasoning_is_that_of_the_closest_evaluator_and_suggestions_appear_once():
     combined = combine(
         [
             scored(0.1, suggestions=("a",)),
@@ -100,7 +100,7 @@ def test_what_passes(criterion: Criterion, value: float, *, passed: bool):
     assert result_of(criterion, value).passed is passed
 
 
-def test_the_words_of_a_line_are_those_of_an_evaluator_that_said_the_same():
+def test_the_evidence_of_a_criterion_is_that_of_an_evaluator_with_the_same_decision():
     rubric = [binary("a", required=True)]
     met, unmet = result_of(rubric[0], 1.0, evidence="yes"), result_of(rubric[0], 0.0, evidence="no", gap="do it")
     split = combine([verdict_on(met), verdict_on(unmet, evaluator=1), verdict_on(unmet, evaluator=2)], rubric)
@@ -122,7 +122,7 @@ def test_an_even_split_is_not_met():
     assert (combined.score, combined.criteria[0].passed) == (0.5, False)
 
 
-def test_hidden_lines_leave_no_word_in_what_may_go_back_to_the_generator():
+def test_no_word_of_a_hidden_criterion_reaches_the_generator():
     rubric = [binary("open"), binary("secret", hidden=True)]
     results = [result_of(each, 0.0, evidence=f"E-{each.id}", gap=f"G-{each.id}") for each in rubric]
     combined = combine([verdict_on(*results)], rubric)
@@ -131,7 +131,7 @@ def test_hidden_lines_leave_no_word_in_what_may_go_back_to_the_generator():
     assert "secret" not in combined.reasoning
 
 
-def test_checks_alone_count_what_was_not_evaluated_as_not_met():
+def test_in_a_verdict_of_checks_alone_other_criteria_count_as_not_met():
     rubric = [binary("model", weight=3), Criterion.model_validate(CHECK)]
     combined = by_checks(rubric, [result_of(rubric[1], 1.0, evidence="2 words")])
     assert combined.score == 0.25
@@ -144,7 +144,7 @@ weights = st.floats(-10, 10).filter(lambda weight: weight != 0)
 
 
 @given(st.lists(st.tuples(weights, FRACTIONS, st.booleans()), min_size=1, max_size=8))
-def test_a_score_is_in_bounds_and_grows_with_what_is_good(lines: list[tuple[float, float, bool]]):
+def test_a_score_is_in_bounds_and_grows_with_the_values(lines: list[tuple[float, float, bool]]):
     rubric = [binary(f"c{n}", weight=weight, required=required) for n, (weight, _, required) in enumerate(lines)]
     rubric.append(binary("sure", weight=1))
     results = [result_of(criterion, value) for criterion, (_, value, _) in zip(rubric, lines, strict=False)]

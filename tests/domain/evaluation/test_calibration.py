@@ -1,4 +1,4 @@
-"""Calibration beside an oracle of its own making, and the threshold beside the ratings it rests on."""
+"""Calibration, checked against an independent computation and against statsmodels."""
 
 import math
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def kappa_by_its_gradient(pairs: Sequence[tuple[bool, bool]]) -> tuple[float, fl
 
 
 def lowest_threshold(judged: Sequence[tuple[float, bool]], precision: float) -> tuple[float, int, int] | None:
-    """Each score tried as a threshold, from the lowest on: (threshold, passed, all)."""
+    """Return (threshold, passed, all) for each score as a threshold, from the lowest on."""
     for threshold in sorted({score for score, _ in judged}):
         above = [passes for score, passes in judged if score >= threshold]
         if sum(above) / len(above) >= precision:
@@ -71,7 +71,7 @@ def share_of(flags: Sequence[bool]) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_two_hundred_ratings_give_what_the_oracle_says(seed: int):
+def test_figures_of_two_hundred_ratings_equal_those_of_the_oracle(seed: int):
     ratings = generated(200, seed)
     found = calibrate(ratings, precision=0.8)
     sure = [each for each in ratings if each.verdict != "unsure"]
@@ -114,7 +114,7 @@ STATSMODELS = {
 }
 
 
-def test_two_hundred_ratings_give_what_statsmodels_says():
+def test_figures_of_two_hundred_ratings_equal_those_of_statsmodels():
     found = calibrate(generated(200, 20261128), precision=0.8)
     table, kappa, bias, threshold = found.table, found.kappa, found.bias, found.threshold
     assert (table.both_pass, table.only_person_passes, table.only_evaluator_passes, table.both_fail) == (61, 11, 8, 100)
@@ -137,7 +137,7 @@ def test_below_thirty_ratings_nothing_is_called_calibrated_and_no_threshold_sugg
     assert found.threshold_reason == f"{count} of {RATINGS_NEEDED} ratings: too few to suggest a threshold."
 
 
-def test_of_nothing_there_is_no_figure():
+def test_without_ratings_there_is_no_figure():
     found = calibrate([], precision=0.9)
     assert (found.n, found.agreement, found.kappa, found.bias, found.threshold) == (0, None, None, None, None)
     assert found.kappa_reason == "There are no ratings that say yes or no."

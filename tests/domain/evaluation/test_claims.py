@@ -1,4 +1,4 @@
-"""The claim check: a quote counts if its source has it, whatever the judge says."""
+"""Claim checks: a quote counts only if its source contains it, regardless of the label."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def unusable(text: str, **rest: Any) -> Unusable:
     return found
 
 
-def test_a_quote_that_holds_supports_and_its_place_is_told():
+def test_a_quote_in_the_source_supports_a_claim_and_has_a_position():
     found = read(claim(), claim("D", 2, '"melts" at 0 °C'), grounded=True, confidence="80%")
     assert [each.supported for each in found.claims] == [True, True]
     assert (found.score, found.grounded, found.confidence, found.problems) == (1.0, True, 0.8, ())
@@ -58,7 +58,7 @@ def test_a_quote_that_holds_supports_and_its_place_is_told():
         (claim(quote="water"), "Source 1 does not hold the quote."),
     ],
 )
-def test_what_no_quote_holds_is_unsupported_whatever_the_judge_says(entry: dict[str, Any], problem: str):
+def test_a_claim_without_a_quote_in_the_source_is_unsupported_despite_its_label(entry: dict[str, Any], problem: str):
     found = read(entry, grounded=True)
     (each,) = found.claims
     assert (each.supported, each.label, each.problem, found.score) == (False, "not_found", problem, 0.0)
@@ -95,7 +95,7 @@ def test_labels_in_other_words(said: dict[str, Any], label: str | None):
         assert found.claims[0].label == label
 
 
-def test_what_is_listed_as_ungrounded_loses_its_support_and_is_never_lost():
+def test_a_claim_listed_as_ungrounded_is_unsupported_and_is_kept():
     found = read(claim("Water boils."), ungrounded_claims=["water  boils.", "Gold is heavy.", "none"])
     assert [(each.claim, each.supported) for each in found.claims] == [
         ("water  boils.", False),
@@ -119,14 +119,14 @@ def test_who_calls_a_claim_both_has_not_supported_it():
     assert unusable(twice).kind == "ambiguous"
 
 
-def test_a_quote_may_stand_in_what_is_known_of_the_source():
+def test_a_quote_may_stand_in_the_title_or_metadata_of_the_source():
     sources = QuotedSources(["It rose."], ["Title: Annual report of Acme"])
     found = read_claims(json.dumps({"claims": [claim(quote="Annual report of Acme")]}), sources)
     assert isinstance(found, ClaimCheck)
     assert [(each.supported, each.start) for each in found.claims] == [(True, None)]
 
 
-def test_of_several_judges_a_claim_needs_more_for_it_than_against():
+def test_a_claim_needs_a_majority_of_several_evaluators():
     yes, no = read(claim(), grounded=True, confidence=0.5), read(claim(label="not_found"), claim("D"), grounded=False)
     merged = merge_checks([yes, no, yes])
     assert [(each.claim, each.supported) for each in merged.claims] == [("C", True), ("D", True)]
@@ -163,7 +163,7 @@ def test_a_reply_that_was_cut_is_none():
         st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     )
 )
-def test_no_claim_is_supported_without_a_quote_that_holds(value: Any):
+def test_no_claim_is_supported_without_a_quote_in_its_source(value: Any):
     entry = {"claim": "C", "source": value, "quote": value, "label": value, "supported": True}
     found = read_claims(json.dumps({"claims": [entry], "grounded": value}), QuotedSources(SOURCES))
     if isinstance(found, ClaimCheck):

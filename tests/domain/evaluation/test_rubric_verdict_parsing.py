@@ -1,4 +1,4 @@
-"""Replies that judge a rubric's criteria one by one: exactly these, each once, nothing guessed."""
+"""Replies with a result per criterion: each criterion exactly once, and no guessed value."""
 
 import json
 from typing import Any
@@ -97,7 +97,7 @@ def test_ids_must_be_exactly_those_that_were_asked_for(told: object, words: str)
     assert words in unusable.message
 
 
-def test_a_repeated_id_is_refused_even_in_a_mended_reply():
+def test_a_repeated_id_is_refused_even_in_a_repaired_reply():
     entry = json.dumps(MET)
     other = json.dumps({**MET, "met": False})
     twice = f'{{"criteria": {{"short": {entry}, "short": {other}}}}}'

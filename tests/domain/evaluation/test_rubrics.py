@@ -1,4 +1,4 @@
-"""What is said of rubrics that cannot be used: where, and what to write instead."""
+"""Validation errors of rubrics: the place of the error, and what to write instead."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def check(spec: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_wrong_with_a_criterion_is_told_where_it_is_mended(criterion: Any, place: str, words: str):
+def test_an_error_of_a_criterion_is_reported_at_the_field_to_change(criterion: Any, place: str, words: str):
     found_place, found_words = error([criterion])
     assert found_place == place
     assert words in found_words

@@ -1,4 +1,4 @@
-"""Scores as models write them (cases A07, A08, A09, A10)."""
+"""Scores in the notations of models (cases A07, A08, A09, A10)."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Evaluator replies as models write them (the cases of kind A), and what must hold for any text."""
+"""Evaluator replies as models write them (cases A…), and properties that hold for any text."""
 
 import json
 import sys
@@ -171,7 +171,7 @@ def test_an_invalid_score_says_what_was_seen():
     assert parse_verdict(reply(score=85)) == Unusable("invalid_score", "The score 85 is not between 0 and 1.")
 
 
-def test_almost_json_is_mended_and_that_is_recorded():  # A12
+def test_almost_valid_json_is_repaired_and_the_repair_is_recorded():  # A12
     python, comma, newline, escape, latex = (read(text) for text, _ in CASES["A12"])
     assert python.evaluation_reasoning == "it's fine"
     assert python.improvement_suggestions == ()
@@ -227,7 +227,7 @@ WRAPPINGS = [
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_a_verdict_is_found_whatever_surrounds_it(wrapping: str):
+def test_a_verdict_is_found_in_any_surrounding_text(wrapping: str):
     assert parse_verdict(wrapping.format(GOOD)) == VERDICT
 
 
@@ -310,7 +310,7 @@ def test_a_reply_nested_too_deep_is_refused_and_raises_nothing(nesting: int):
         *((None, None), ("partly", None), ("", None), ([], None), ({}, None), (0.5, None)),
     ],
 )
-def test_meets_criteria_is_what_the_model_clearly_said(value: object, flag: object):
+def test_meets_criteria_is_true_or_false_only_if_the_reply_is_clear(value: object, flag: object):
     assert read(reply(meets_criteria=value)).meets_criteria is flag
 
 
@@ -424,7 +424,7 @@ def test_the_quality_of_an_answer_comes_with_its_issues_as_suggestions():
 
 
 @pytest.mark.parametrize("confidence", [None, "very", 7, True, [1]])
-def test_a_confidence_that_is_none_decides_nothing(confidence: object):
+def test_an_invalid_confidence_is_ignored(confidence: object):
     verdict = read_by(QUALITY, confidence_score=confidence, quality_score=0.5, improvement_hint="n/a")
     assert (verdict.score, verdict.confidence, verdict.improvement_hint) == (0.5, None, "")
     assert verdict.improvement_suggestions == ()
@@ -437,7 +437,7 @@ def test_one_field_never_stands_in_for_another():
     assert read_by(ReplyMap(score="rating", fields=frozenset({"rating"})), score=0.3).score == 0.3
 
 
-def test_yes_is_one_and_no_is_nought_with_its_reason_as_the_suggestion():
+def test_yes_is_1_and_no_is_0_with_its_reason_as_the_suggestion():
     assert read_by(COMPLETE, reason="All is there.", comprehensive=True) == Verdict(
         1.0, None, "All is there.", (), repaired=False
     )
@@ -448,7 +448,7 @@ def test_yes_is_one_and_no_is_nought_with_its_reason_as_the_suggestion():
 
 
 @pytest.mark.parametrize("value", [None, 1, 0.7, "maybe", "", [], {}])
-def test_what_is_neither_yes_nor_no_is_no_verdict(value: object):
+def test_a_flag_that_is_neither_yes_nor_no_is_no_verdict(value: object):
     assert refused_by(COMPLETE, json.dumps({"reason": "r", "comprehensive": value})) == "invalid_score"
 
 
@@ -588,7 +588,7 @@ def test_a_long_hostile_text_is_read_in_bounded_time(unit: str, start: str):
 
 @pytest.mark.parametrize("unit", ['{"', "['", '{"a" ', '{"a":["', "a" * 50 + '"', '{"' + "x" * 60, "a:" + " " * 50])
 @pytest.mark.parametrize("start", ["{'score': 0.5, ", '{"a":[', '{"a": "'])
-def test_what_the_repairer_is_given_stays_small(unit: str, start: str):
+def test_the_text_to_repair_stays_small(unit: str, start: str):
     text = start + unit * (min(REPAIR_MARKS_MAX // 2 // max(1, unit.count('"')), REPAIR_CHARS_MAX // len(unit)) - 9)
     with cpu_bound(_BOUND_S):
         parse_verdict(text)

@@ -1,4 +1,4 @@
-"""Citations: which marks are read in which spellings, what is left alone, and what is wrong with them."""
+"""Citations: the spellings of markers, brackets that are no markers, and issues."""
 
 # ruff: noqa: RUF001  (marks of many scripts)
 
@@ -182,7 +182,7 @@ def test_f13_prose_that_talks_of_sources():
         ("[Source 1] The vector is [1, 9]. Players roll [6] or [0].", [1]),
     ],
 )
-def test_marks_in_many_spellings(text: str, cited: list[int]):
+def test_markers_in_many_spellings(text: str, cited: list[int]):
     assert numbers(text, 5) == cited
     assert read(text, 5).issues == ()
 
@@ -224,7 +224,7 @@ def test_marks_in_many_spellings(text: str, cited: list[int]):
         "    a = b[Source 1]",
     ],
 )
-def test_what_is_left_alone(text: str):
+def test_brackets_that_are_no_markers(text: str):
     assert numbers(text, 5) == []
     assert read(text, 5).issues == ()
 
@@ -269,11 +269,11 @@ def test_superscripts(text: str, cited: list[int]):
         ("Ice [Source 2024].", 5, [("out_of_range", 2024, "[Source 2024]")]),
     ],
 )
-def test_what_is_wrong_is_told(text: str, sources: int, issues: list[tuple[str, int, str]]):
+def test_a_wrong_marker_is_an_issue(text: str, sources: int, issues: list[tuple[str, int, str]]):
     assert wrong(text, sources) == issues
 
 
-def test_the_existing_part_of_a_wrong_mark_counts():
+def test_the_existing_sources_of_a_wrong_marker_count():
     assert numbers("Ice [2-9]. Salt [0-1]. [1, 7] [3-2]", 3) == [2, 1, 1, 3, 2]
 
 
@@ -369,11 +369,11 @@ def test_a_bracket_that_is_not_understood_is_an_issue_that_names_the_wanted_spel
     assert answer[issue.start_pos : issue.end_pos] == answer.removeprefix("Ice ").removesuffix(".")
 
 
-def test_a_raised_number_in_html_is_not_read_as_a_mark_but_is_an_issue():
+def test_a_raised_number_in_html_is_no_marker_but_an_issue():
     assert wrong("Ice floats<sup>1,2</sup>.", 3) == [("unread_mark", 1, "<sup>1,2</sup>")]
 
 
-def test_what_is_understood_of_an_unread_mark_is_cited():
+def test_the_readable_part_of_an_unread_marker_is_cited():
     assert numbers("Ice [Sources 1 foo 3]. Salt [Foo 2].", 3) == [1]
     assert coverage("Ice [Foo 1]. Salt [Source 2].", 3) == (1, 2)
 
@@ -387,12 +387,12 @@ def test_a_citation_names_its_chunk_and_what_it_supports():
     assert answer[third.start_pos : third.end_pos] == "[1]"
 
 
-def test_a_sentence_that_begins_with_a_mark_is_its_own():
+def test_a_marker_at_the_beginning_belongs_to_its_own_sentence():
     found = read("Ice floats. [Source 1] states it. Salt sinks.", 2)
     assert found.numbers == ((), (1,), ())
 
 
-def test_a_mark_within_a_tag_supports_no_sentence():
+def test_a_marker_within_a_tag_supports_no_sentence():
     found = read("Ice floats.\n<img alt=[1]>", 1)
     assert [(each.source_number, each.quoted_text) for each in found.citations] == [(1, "")]
     assert found.numbers == ((),)
@@ -420,13 +420,13 @@ def test_a_list_at_the_end_is_read(listed: str):
     assert [each.text for each in found.sentences if each.kind not in {"heading", "note"}] == ["Ice floats."]
 
 
-def test_marks_follow_the_numbers_of_the_list():
+def test_markers_follow_the_numbers_of_the_reference_list():
     answer = "Ice floats [1]. Salt sinks [Source 1].\n\nSources:\n1. Source 3: Salt\n2. Source 1: Ice\n"
     assert numbers(answer, 3) == [3, 1]
 
 
 @pytest.mark.parametrize("text", ["Sources:\n- coal\n- wind", "Sources\n\nCoal leads.", "Sources: coal, [1]", "Notes:"])
-def test_what_is_no_list_of_sources(text: str):
+def test_lists_that_are_no_reference_lists(text: str):
     assert read(text, 3).layout.entries == ()
 
 
@@ -446,7 +446,7 @@ def test_no_titles_make_no_list():
 
 
 @given(TEXTS, st.integers(0, 5), st.sampled_from(["inline", "footnote", "endnote"]))
-def test_positions_point_at_marks(text: str, sources: int, style: Style):
+def test_positions_point_at_markers(text: str, sources: int, style: Style):
     found = read(text, sources, style)
     for each in (*found.citations, *found.issues):
         marker = text[each.start_pos : each.end_pos]
@@ -463,7 +463,7 @@ RANGES = {"-", " to ", " through ", "至", " bis "}
 
 
 @given(WORDS, st.lists(st.tuples(JOINTS, st.integers(0, 12)), min_size=1, max_size=4), st.integers(0, 9))
-def test_each_number_of_a_mark_is_cited_or_reported(word: str, parts: list[tuple[str, int]], sources: int):
+def test_each_number_of_a_marker_is_cited_or_reported(word: str, parts: list[tuple[str, int]], sources: int):
     assume(word or parts[0][1])  # `[0, 1]` is an interval.
     joints = [", " if joint in RANGES and at % 2 == 0 else joint for at, (joint, _) in enumerate(parts)]
     content = "".join(f"{joint}{number}" for joint, (_, number) in zip(joints, parts, strict=True)).removeprefix(
@@ -486,7 +486,7 @@ UNSEEN = st.lists(st.tuples(st.integers(1, 8), st.sampled_from("\u200b\u200c\u20
 
 
 @given(SPELLINGS, UNSEEN)
-def test_what_prints_nothing_changes_no_mark(marker: str, unseen: list[tuple[int, str]]):
+def test_invisible_characters_change_no_marker(marker: str, unseen: list[tuple[int, str]]):
     content = marker
     for at, char in unseen:
         content = content[: min(at, len(content) - 1)] + char + content[min(at, len(content) - 1) :]
@@ -504,12 +504,12 @@ def test_a_bracket_of_any_word_and_a_sources_number_is_cited_or_an_issue(word: s
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.sampled_from(["[{}]", "[Source {}]", "【{}】"]))
-def test_rendered_marks_are_read_back(cited: list[int], form: str):
+def test_formatted_markers_are_read_back(cited: list[int], form: str):
     answer = "Ice floats " + " ".join(form.format(number) for number in cited) + "."
     assert numbers(answer, 9) == cited
 
 
-def test_a_flood_of_marks_is_bounded():
+def test_the_number_of_citations_is_bounded():
     found = read("Ice [1-200]. " * 100, 200)
     assert len(found.citations) == CITATIONS_MAX
     assert [issue.code for issue in found.issues] == ["too_many"]

@@ -1,4 +1,4 @@
-"""Sources that are too long for a judge: what is nearest to the answer stays, and gaps are marked."""
+"""Excerpts of long sources: the passages most similar to the answer stay, and gaps are marked."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,11 +8,11 @@ from redraft.domain.grounding.excerpts import GAP, excerpts
 FILLER = "\n\n".join(f"Paragraph {number} tells of something else altogether, at some length." for number in range(400))
 
 
-def test_what_fits_is_left_as_it_is():
+def test_sources_that_fit_stay_whole():
     assert excerpts(["one", "two"], "answer", 6) == ["one", "two"]
 
 
-def test_what_is_nearest_to_the_answer_stays_in_order():
+def test_the_passages_most_similar_to_the_answer_stay_in_order():
     source = f"{FILLER}\n\nThe lighthouse keeper sang at midnight.\n\n{FILLER}\n\nThe lighthouse fell.\n\n{FILLER}"
     other = "Nothing of that kind. " * 500
     (shown, rest) = excerpts([source, other], "At midnight the keeper of the lighthouse sang. It fell.", 2600)
@@ -22,12 +22,12 @@ def test_what_is_nearest_to_the_answer_stays_in_order():
     assert len(shown) + len(rest) <= 2600 + 20 * len(GAP)
 
 
-def test_a_source_of_which_nothing_fits_is_a_gap():
+def test_a_source_without_a_fitting_passage_becomes_a_gap():
     assert excerpts(["x" * 5000, "y" * 5000], "x", 10) == [GAP, GAP]
 
 
 @given(st.lists(st.text(max_size=4000), max_size=4), st.text(max_size=100), st.integers(0, 3000))
-def test_nothing_is_made_up(contents: list[str], answer: str, chars: int):
+def test_excerpts_contain_only_text_of_the_sources(contents: list[str], answer: str, chars: int):
     shown = excerpts(contents, answer, chars)
     assert len(shown) == len(contents)
     for content, kept in zip(contents, shown, strict=True):

@@ -1,4 +1,4 @@
-"""Ranks of sources, and the report of which get cited."""
+"""Ranks of sources, and the report of citations by rank."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ def test_a_source_is_kept_without_its_content():
     assert {each.cited for each in observe_sources(given_sources, None)} == {None}
 
 
-def test_the_report_counts_each_rank_and_tells_the_means():
+def test_the_report_has_counts_per_rank_and_mean_scores():
     found = report_ranks(
         [
             observed((0.9, True), (0.5, False)),
@@ -74,7 +74,7 @@ def test_answers_whose_citations_are_not_read_count_for_no_rank():
     assert found.mean_relevance_score.uncited is None
 
 
-def test_the_report_of_nothing_has_no_figures():
+def test_a_report_without_observations_has_no_figures():
     found = report_ranks([])
     assert (found.observations, found.left_out, found.ranks) == (0, 0, ())
     assert (found.mean_relevance_score.cited, found.mean_relevance_score.uncited) == (None, None)

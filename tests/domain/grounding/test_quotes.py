@@ -1,4 +1,4 @@
-"""Quotes are looked up word for word: how they are written down may differ, what they say may not."""
+"""Quotes are found word for word: only the encoding of characters may differ."""
 
 # ruff: noqa: RUF001  (quotation marks and dashes of many kinds)
 
@@ -60,7 +60,7 @@ def test_a_quote_is_found_however_it_is_written(quote: str, found: str):
         "point … " * 30,
     ],
 )
-def test_what_is_not_there_word_for_word_is_not_found(quote: str):
+def test_a_quote_that_differs_from_the_source_is_not_found(quote: str):
     assert find_quote(quote, SOURCE) is None
 
 
@@ -86,7 +86,7 @@ def test_a_place_is_within_the_source(quote: str, source: str):
 
 
 @given(SOURCES, st.data())
-def test_what_is_cut_from_a_source_is_found_in_it(source: str, data: st.DataObject):
+def test_a_part_of_a_source_is_found_in_it(source: str, data: st.DataObject):
     words = source.split()
     assume(words)
     first = data.draw(st.integers(0, len(words) - 1))
@@ -117,7 +117,7 @@ def test_no_quote_takes_long(quote: str, source: str):
     find_quote(quote, source)
 
 
-def test_an_ellipsis_joins_only_what_stands_near_by():
+def test_an_ellipsis_joins_only_parts_close_to_each_other():
     source = (
         "The drug is not approved. " + "It was tested in adults. " * 20 + "Whether it is safe for children is unknown."
     )

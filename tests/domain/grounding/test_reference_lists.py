@@ -1,4 +1,4 @@
-"""Lists of sources and definitions of footnotes: only at the end, and only where they state nothing."""
+"""Reference lists and definitions of footnotes: only at the end of an answer, and only without statements."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ def test_statements_beneath_a_heading_are_stated(heading: str, label: str):
         "Sources:\n1. Tides\n\nIt costs 5 euros.",
     ],
 )
-def test_what_is_no_list_cites_nothing(answer: str):
+def test_lines_that_are_no_reference_list_cite_nothing(answer: str):
     found = read_citations(answer, UNTITLED)
     assert found.layout.entries == ()
     assert found.issues == ()
@@ -180,7 +180,7 @@ def test_titles(text: str):
     "text",
     ["Bern was founded", "Aliens founded Bern.", "97 bridges", "a " * 11, " " * 5_000, "x" * 101, "水沸腾 很快 了。"],
 )
-def test_what_is_no_title(text: str):
+def test_a_statement_is_no_title(text: str):
     assert not is_title(text)
 
 

@@ -1,4 +1,4 @@
-"""Answers that were made to slip by the grounding rule, and honest ones that it must not refuse."""
+"""Answers that try to evade the grounding rule, and honest answers that the rule must accept."""
 
 # ruff: noqa: RUF001  (numbers and letters of many scripts)
 
@@ -81,7 +81,7 @@ def support(
         "Aliens that the sources do not mention founded Bern.",
     ],
 )
-def test_what_only_begins_like_an_aside_states_something(text: str):
+def test_a_statement_that_begins_like_small_talk_counts(text: str):
     assert not is_non_statement(text)
     assert len(grounding(text).sentences) == 1
     assert not support(f"{CITED} {text}").met
@@ -179,7 +179,7 @@ LIE = "Bern was founded by aliens"
         "Yes.",
     ],
 )
-def test_an_answer_laid_out_to_state_nothing_is_not_accepted(answer: str):
+def test_an_answer_whose_layout_hides_its_statements_is_not_accepted(answer: str):
     found = support(answer)
     assert not found.met
     assert found.problems
@@ -255,7 +255,7 @@ def test_a_cited_yes_is_an_answer():
         "1) It leaves at 7:40 [1]. 2) It also leaves at 16:20 [1].",
     ],
 )
-def test_numbers_that_no_source_need_hold_or_that_are_equal_are_fine(answer: str):
+def test_list_numbers_and_equal_numbers_are_no_missing_numbers(answer: str):
     found = support(answer)
     assert (found.unsupported, found.met) == ((), True)
 
@@ -291,13 +291,13 @@ def test_a_range_of_years_may_be_shortened():
         ("According to Source 9, the ferry leaves at 7:40 [1].", "9"),
     ],
 )
-def test_numbers_that_no_source_holds_are_found_however_they_are_written(answer: str, missing: str | None):
+def test_numbers_of_no_source_are_found_in_any_notation(answer: str, missing: str | None):
     found = support(answer)
     assert [each.missing_numbers[0] for each in found.unsupported] == ([missing] if missing else [])
     assert found.met == (missing is None)
 
 
-def test_the_askers_own_numbers_are_never_missing_and_support_nothing():
+def test_numbers_of_the_question_are_never_missing_and_support_nothing():
     gap = "The sources do not say when the ferry leaves in 2024."
     assert not support(gap).met
     assert support(gap, known=("When does it leave in 2024?",)).met

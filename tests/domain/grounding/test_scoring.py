@@ -1,4 +1,4 @@
-"""The grounding score: which sentences count, when a source supports them, and what stands in no source."""
+"""The grounding score: sentences that count, their support by sources, and numbers of no source."""
 
 # ruff: noqa: RUF001  (marks of many scripts)
 
@@ -38,7 +38,7 @@ def support(answer: str, *sources: str) -> list[str]:
     return [each.support for each in grounded(answer, *(sources or (WATER, ICE))).sentences]
 
 
-def test_the_score_is_the_supported_share_of_what_is_stated():
+def test_the_score_is_the_share_of_supported_statements():
     answer = (
         "## Facts\n\nWater boils at 100 °C [Source 1]. Melting ice takes much heat. "
         "Water freezes at 5 °C [Source 2]. Is that all?\n\nI hope this helps!"
@@ -71,7 +71,7 @@ def test_the_score_is_the_supported_share_of_what_is_stated():
         ("ICE MELTS [2].", ["full"]),
     ],
 )
-def test_what_supports_a_sentence(answer: str, supports: list[str]):
+def test_support_of_a_sentence(answer: str, supports: list[str]):
     assert support(answer) == supports
 
 
@@ -123,7 +123,7 @@ def test_support_in_other_languages(source: str, answer: str, support_wanted: st
         "资料中没有提到价格。",
     ],
 )
-def test_asides_state_nothing(text: str):
+def test_small_talk_and_denials_state_nothing(text: str):
     assert is_non_statement(text)
     assert grounded(text, WATER).score is None
 
@@ -139,15 +139,15 @@ def test_asides_state_nothing(text: str):
         "Surely the moon pulls.",
     ],
 )
-def test_what_only_looks_like_an_aside_counts(text: str):
+def test_a_statement_that_looks_like_small_talk_counts(text: str):
     assert not is_non_statement(text)
 
 
-def test_an_aside_with_a_mark_counts():
+def test_small_talk_with_a_marker_counts():
     assert support("The sources do not mention the price [1].") == ["none"]
 
 
-def test_words_that_say_nothing_are_no_statement():
+def test_function_words_alone_are_no_statement():
     assert grounded("Yes. It is so. A.", WATER).score is None
     assert grounded("", WATER).score is None
 
@@ -194,7 +194,7 @@ def test_a_sentence_that_nothing_supports_never_raises_the_score(statements: lis
 
 
 @given(st.lists(STATEMENTS, min_size=1))
-def test_dropping_the_marks_never_raises_the_score(statements: list[str]):
+def test_dropping_markers_never_raises_the_score(statements: list[str]):
     text = " ".join(statements)
     before = grounded(text, WATER, ICE).score
     after = grounded(text.replace(" [1]", "").replace(" [2]", ""), WATER, ICE).score
@@ -207,7 +207,7 @@ def test_one_source_for_another_never_adds_support():
 
 
 @given(st.text())
-def test_what_a_text_says_is_found_in_itself(text: str):
+def test_a_text_supports_its_own_statements(text: str):
     read, evidence = read_content(text), read_evidence([text])
     assert all(stem in evidence.stems for stem in read.stems)
     assert all(value in evidence.values for _, values in read.numbers for value in values)

@@ -1,4 +1,4 @@
-"""Sentences of answers: where they begin and end, and which of them state something."""
+"""Sentences of answers: their bounds, and whether they state something."""
 
 # ruff: noqa: RUF001  (stops and letters of many scripts)
 
@@ -86,7 +86,7 @@ WITH_MARKS = [
 
 
 @pytest.mark.parametrize("case", [*PROSE, *WITH_MARKS])
-def test_sentences_are_told_apart(case: str):
+def test_a_text_is_split_into_its_sentences(case: str):
     wanted = [part.strip() for part in case.split("‖")]
     assert [each.text for each in sentences(case.replace("‖", ""), "footnote")] == wanted
 

@@ -1,4 +1,4 @@
-"""The grounding rule: which answers may be accepted, and what the next one is told."""
+"""The grounding rule: answers that may be accepted, and the feedback on all others."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ def support(answer: str, sources: list[Source] = SOURCES, *, must_cite: bool = T
         "",
     ],
 )
-def test_what_rests_on_the_sources_may_be_accepted(answer: str):
+def test_an_answer_that_its_sources_support_meets_the_rule(answer: str):
     found = support(answer)
     assert (found.met, found.unsupported, found.problems) == (True, (), ())
 
@@ -49,7 +49,7 @@ def test_what_rests_on_the_sources_may_be_accepted(answer: str):
         ("Water boils at sea level.", [], "The answer cites no source"),
     ],
 )
-def test_what_does_not_is_named(answer: str, reasons: list[str], words: str):
+def test_unsupported_sentences_are_reported(answer: str, reasons: list[str], words: str):
     found = support(answer)
     assert not found.met
     assert [each.reason for each in found.unsupported] == reasons
@@ -60,13 +60,13 @@ def test_what_does_not_is_named(answer: str, reasons: list[str], words: str):
 @pytest.mark.parametrize(
     ("style", "words"), [("inline", "as in [Source 1]"), ("footnote", "as in ¹"), ("endnote", 'a line "Sources:"')]
 )
-def test_an_answer_that_cites_nothing_learns_the_spelling_that_was_asked_for(style: Style, words: str):
+def test_the_feedback_on_an_answer_without_citations_names_the_wanted_spelling(style: Style, words: str):
     cited = read_citations("Water boils at sea level.", SOURCES, style)
     found = ground("Water boils at sea level.", cited, read_evidence([SOURCES[0].content]), style)
     assert words in find_support(found, cited.issues, sources=2, must_cite=True, style=style).problems[0]
 
 
-def test_one_uncited_sentence_of_five_is_let_pass_and_told():
+def test_one_uncited_sentence_of_five_is_accepted_and_reported():
     answer = " ".join([TRUE] * 4 + ["Gold is heavy."])
     found = support(answer)
     assert found.met
@@ -81,7 +81,7 @@ def test_a_number_from_nowhere_is_never_let_pass():
     assert (found.met, found.is_sound) == (False, False)
 
 
-def test_marks_are_not_asked_for_where_they_were_not_wanted():
+def test_markers_are_not_requested_without_must_cite():
     assert support("Water boils at sea level.", must_cite=False).met
 
 
@@ -103,7 +103,7 @@ def test_a_cited_source_must_have_something_to_do_with_the_sentence():
     assert support("Violette Elefanten tanzen in den Gassen der alten Stadt Bremen [Source 1].").met
 
 
-def test_only_with_endnotes_a_list_stands_for_marks():
+def test_a_reference_list_replaces_markers_only_in_the_endnote_style():
     answer = "Gold is heavy.\n\nSources:\n[Source 1]"
     assert not support(answer).met
 

@@ -1,4 +1,4 @@
-"""A model's draft as a job: what is read leniently, and what is told to be mended."""
+"""Drafts of jobs by a model: the tolerated deviations, and the corrections that are requested."""
 
 import json
 from typing import Any
@@ -98,7 +98,7 @@ def test_texts_are_cleaned_and_empty_criteria_in_words_are_none():
         ([line() for _ in range(51)], "`rubric`: must have at most 50 items"),
     ],
 )
-def test_what_is_wrong_with_a_rubric_is_told_with_its_place(rubric: list[Any], words: str):
+def test_an_error_in_a_rubric_is_reported_with_its_place(rubric: list[Any], words: str):
     assert words in complaint(*rubric)
 
 
@@ -107,7 +107,7 @@ def test_a_draft_needs_a_task():
 
 
 @pytest.mark.parametrize("text", ["", "Bern.", "{}", '{"rubric": []}', "[]", '{"instruct": "a", "rubric": ['])
-def test_a_reply_without_the_object_is_told_as_such(text: str):
+def test_a_reply_without_the_object_is_reported(text: str):
     found = read_draft(text)
     assert isinstance(found, Unusable)
 

@@ -1,4 +1,4 @@
-"""Ids name their noun and sort by age."""
+"""Ids name the kind of resource and sort by the time of their creation."""
 
 import re
 import uuid

@@ -1,4 +1,4 @@
-"""In-job errors: one shape, every code with a title."""
+"""In-job errors: all have the same fields, and each code has a title."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_the_codes_are_the_contracts_and_those_of_drafts_and_aborted_calls():
 
 
 @pytest.mark.parametrize("code", CONTRACT)
-def test_an_error_tells_what_where_and_whether_a_retry_can_help(code):
+def test_an_error_has_a_code_a_model_and_whether_a_retry_can_help(code):
     error = job_error(code, "It broke.", model="openai:writer", iteration=2, attempts=3)
     assert error == {
         "type": f"urn:redraft:error:{code}",
@@ -46,7 +46,7 @@ def test_an_error_tells_what_where_and_whether_a_retry_can_help(code):
     }
 
 
-def test_what_passes_by_itself_is_retryable_and_what_cannot_heal_is_not():
+def test_transient_errors_are_retryable_and_permanent_ones_are_not():
     assert set(RETRYABLE_CODES) == {"provider_rate_limited", "provider_timeout", "provider_unavailable"}
 
 

@@ -1,4 +1,4 @@
-"""The loop as properties: whatever models and evaluators say, it ends, judges everything and keeps the best."""
+"""Properties of the loop for any answers and verdicts: it ends, evaluates every answer and returns the best."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,8 +40,8 @@ def stop_reason(rules: Rules, *scores: float | None, threshold: float = 2.0) -> 
     return action.reason if isinstance(action, Finish) else None
 
 
-# One candidate's fate: its answer, and the verdict's score; None is an evaluation that failed
-FATES = st.tuples(
+# The outcome of one candidate: its answer, and its score, or None if the evaluation failed
+OUTCOMES = st.tuples(
     st.sampled_from(["one", "two", "three", "four"]) | st.text(max_size=5),
     st.none() | st.floats(0, 1) | st.sampled_from([0.0, 0.5, 0.5 + 1e-12, 1.0]),
 )
@@ -56,9 +56,12 @@ RULES = st.builds(
 
 
 def play(
-    rules: Rules, fates: Sequence[Sequence[tuple[str, float | None]]], threshold: float, history: Sequence[Attempt] = ()
+    rules: Rules,
+    outcomes: Sequence[Sequence[tuple[str, float | None]]],
+    threshold: float,
+    history: Sequence[Attempt] = (),
 ) -> tuple[list[Attempt], Finish, int]:
-    """Drive the loop to its end; returns what was written, why it ended, and the generations it took."""
+    """Run the loop to its end. Return the attempts, the stop reason, and the number of generations."""
     attempts, generations = list(history), 0
     while True:
         action = next_action(rules, attempts)
@@ -67,11 +70,11 @@ def play(
                 return attempts, action, generations
             case Generate(iteration):
                 assert iteration == max((a.iteration for a in attempts), default=0) + 1
-                round_of = fates[generations % len(fates)]
+                round_of = outcomes[generations % len(outcomes)]
                 attempts += [Attempt(iteration, n, answer) for n, (answer, _) in enumerate(round_of, 1)]
                 generations += 1
             case Evaluate(iteration):
-                scores = [score for _, score in fates[(generations - 1) % len(fates)]]
+                scores = [score for _, score in outcomes[(generations - 1) % len(outcomes)]]
                 attempts = [
                     replace(a, evaluation=_verdict(scores[a.candidate - 1], threshold))
                     if a.iteration == iteration
@@ -85,13 +88,13 @@ def _verdict(score: float | None, threshold: float) -> Evaluation:
     return Evaluation(score, passes(score, threshold), "why", ("change it",))
 
 
-GAMES = st.lists(st.lists(FATES, min_size=1, max_size=3), min_size=1, max_size=10)
+GAMES = st.lists(st.lists(OUTCOMES, min_size=1, max_size=3), min_size=1, max_size=10)
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0, 1))
-def test_the_loop_ends_within_its_limit_with_everything_judged(rules, fates, threshold):
-    attempts, end, generations = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0, 1))
+def test_the_loop_ends_within_its_limit_and_every_answer_is_evaluated(rules, outcomes, threshold):
+    attempts, end, generations = play(rules, outcomes, threshold)
 
     assert 1 <= generations <= rules.iteration_limit
     assert all(attempt.evaluation is not None for attempt in attempts)
@@ -105,9 +108,9 @@ def test_the_loop_ends_within_its_limit_with_everything_judged(rules, fates, thr
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0, 1))
-def test_it_ends_accepted_exactly_when_an_answer_passed_and_then_returns_one_that_passed(rules, fates, threshold):
-    attempts, end, _ = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0, 1))
+def test_it_ends_accepted_exactly_when_an_answer_passed_and_then_returns_one_that_passed(rules, outcomes, threshold):
+    attempts, end, _ = play(rules, outcomes, threshold)
 
     assert (end.reason is StopReason.ACCEPTED) == any(passes(a.score, threshold) for a in attempts)
     best = best_of(attempts)
@@ -116,17 +119,17 @@ def test_it_ends_accepted_exactly_when_an_answer_passed_and_then_returns_one_tha
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0, 1))
-def test_it_blames_the_evaluator_only_when_not_one_answer_has_a_score(rules, fates, threshold):
-    attempts, end, _ = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0, 1))
+def test_the_reason_is_an_evaluator_error_only_if_no_answer_has_a_score(rules, outcomes, threshold):
+    attempts, end, _ = play(rules, outcomes, threshold)
 
     assert (end.reason is StopReason.EVALUATOR_ERROR) == all(a.score is None for a in attempts)
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0, 1))
-def test_the_best_answer_has_the_highest_score_and_is_the_earliest_of_its_kind(rules, fates, threshold):
-    attempts, _, _ = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0, 1))
+def test_the_best_answer_has_the_highest_score_and_is_the_earliest_of_its_kind(rules, outcomes, threshold):
+    attempts, _, _ = play(rules, outcomes, threshold)
     best = best_of(attempts)
     assert best is not None
 
@@ -139,12 +142,12 @@ def test_the_best_answer_has_the_highest_score_and_is_the_earliest_of_its_kind(r
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0.5, 1), more=st.integers(1, 5))
-def test_a_continuation_generates_at_least_once_and_keeps_to_its_own_limit(rules, fates, threshold, more):
-    attempts, _, generations = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0.5, 1), more=st.integers(1, 5))
+def test_a_continuation_generates_at_least_once_and_keeps_to_its_own_limit(rules, outcomes, threshold, more):
+    attempts, _, generations = play(rules, outcomes, threshold)
     further = replace(rules, first_iteration=generations + 1, iteration_limit=generations + more)
 
-    longer, end, again = play(further, fates[1:] + fates[:1], threshold, attempts)
+    longer, end, again = play(further, outcomes[1:] + outcomes[:1], threshold, attempts)
 
     assert 1 <= again <= more
     assert len({a.iteration for a in longer}) == generations + again
@@ -152,9 +155,9 @@ def test_a_continuation_generates_at_least_once_and_keeps_to_its_own_limit(rules
 
 
 @settings(deadline=None, max_examples=60)
-@given(rules=RULES, fates=GAMES, threshold=st.floats(0, 1))
-def test_feedback_never_grows_with_the_history(rules, fates, threshold):
-    attempts, _, _ = play(rules, fates, threshold)
+@given(rules=RULES, outcomes=GAMES, threshold=st.floats(0, 1))
+def test_feedback_never_grows_with_the_history(rules, outcomes, threshold):
+    attempts, _, _ = play(rules, outcomes, threshold)
     feedback = feedback_for(rules, attempts)
     assert feedback is not None
 
@@ -181,7 +184,7 @@ def test_the_best_not_the_last_is_returned(scores, answer):
     assert best.iteration == answer
 
 
-def test_there_is_no_best_of_nothing():
+def test_there_is_no_best_attempt_without_attempts():
     assert best_of([]) is None
 
 
@@ -275,7 +278,7 @@ def test_two_equal_candidates_of_one_iteration_are_no_repetition():
     assert next_action(NEVER_FLAT, twins) == Generate(2)
 
 
-def test_a_twin_that_was_judged_comes_before_one_that_was_not():
+def test_an_evaluated_duplicate_comes_before_one_that_was_not_evaluated():
     attempts = [judged(1, None, "same"), judged(2, 0.4, "same")]
     assert earlier_duplicate(Attempt(3, 1, "same"), attempts) == attempts[1]
     assert earlier_duplicate(attempts[0], attempts) is None
@@ -301,7 +304,7 @@ def test_every_candidate_is_evaluated_before_anything_else():
     assert next_action(NEVER_FLAT, half_judged) == Evaluate(1)
 
 
-# What the next prompt holds
+# The content of the next prompt
 
 
 def feedback_of(rules: Rules, *attempts: Attempt, guidance: str | None = None) -> Feedback:
@@ -325,12 +328,12 @@ def test_revision_starts_from_the_best_answer_with_its_own_verdict():
     assert feedback.later_problems == ("FIX-2",)
 
 
-def test_what_a_later_attempt_repeats_is_said_once():
+def test_a_problem_that_a_later_attempt_repeats_appears_once():
     feedback = feedback_of(NEVER_FLAT, judged(1, 0.7, says="same"), judged(2, 0.4, says="same"))
     assert (feedback.problems, feedback.later_problems) == (("same",), ())
 
 
-def test_only_the_newest_of_the_later_attempts_is_told():
+def test_only_the_problems_of_the_newest_later_attempt_appear():
     feedback = feedback_of(NEVER_FLAT, judged(1, 0.7), judged(2, 0.4), judged(3, 0.5))
     assert feedback.later_problems == ("FIX-3",)
 
@@ -364,7 +367,7 @@ def test_a_fresh_start_has_the_feedback_but_not_the_answer():
     assert (feedback.reasoning, feedback.problems) == ("why 1", ("FIX-1",))
 
 
-def test_the_best_of_several_candidates_is_the_one_that_goes_on():
+def test_the_loop_continues_with_the_best_of_several_candidates():
     first, second = judged(1, 0.4, "weak"), replace(judged(1, 0.6, "strong"), candidate=2)
     assert feedback_of(NEVER_FLAT, first, second).base == second
     assert feedback_of(replace(NEVER_FLAT, start_from="last"), first, second).base == second

@@ -1,4 +1,4 @@
-"""Requests are strict, and their defaults are the contract's."""
+"""Requests are validated strictly, and have the documented defaults."""
 
 import math
 from typing import Any
@@ -45,7 +45,7 @@ OWN = {
 
 
 def read(kind: type[Any] = GenerateAnswer, **values: Any) -> Any:
-    """As the API reads it: from JSON text."""
+    """Validate a request from JSON text, as the API does."""
     return kind.model_validate_json(to_json({**LEAST, **values}))
 
 
@@ -159,7 +159,7 @@ def test_wrong_types_and_sizes_are_refused_at_their_place(field, wrong):
         (("metadata",), {"metadata": {str(n): "v" for n in range(17)}}),
     ],
 )
-def test_what_is_wrong_inside_is_refused_at_its_place(place, values):
+def test_an_error_within_a_field_is_reported_at_its_place(place, values):
     assert errors(**values)[0][0] == place
 
 
@@ -271,7 +271,7 @@ def test_a_continuation_is_strict(wrong):
         ContinueJob.model_validate(wrong)
 
 
-def test_a_continuation_may_say_nothing():
+def test_a_continuation_may_be_empty():
     assert set(dump(ContinueJob.model_validate({})).values()) == {None}
 
 
@@ -298,7 +298,7 @@ def requests_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, An
 
 
 def odd_requests() -> st.SearchStrategy[dict[str, Any]]:
-    """One text somewhere is odd: two would be refused too often to tell anything."""
+    """Generate requests with one odd text. Requests with two would be refused too often."""
     sources = st.fixed_dictionaries({"content": ODD}, optional={"title": ODD, "metadata": st.dictionaries(ODD, ODD)})
     checks = ODD.map(lambda text: [{"id": "c", "kind": "check", "check": {"kind": "contains", "value": text}}])
     odd = [
@@ -313,7 +313,7 @@ def odd_requests() -> st.SearchStrategy[dict[str, Any]]:
 
 @settings(deadline=None)
 @given(odd_requests())
-def test_what_is_accepted_is_the_same_when_it_has_been_stored(values):
+def test_an_accepted_request_is_unchanged_after_it_was_stored(values):
     try:
         request = GenerateAnswer.model_validate(values)
     except ValidationError:
@@ -335,7 +335,7 @@ def test_what_is_accepted_is_the_same_when_it_has_been_stored(values):
         ({"metadata": {"a": "1", "a\x01": "2"}}, "control_character"),
     ],
 )
-def test_what_would_be_nothing_or_something_else_when_stored_is_refused(wrong, code):
+def test_a_text_that_storing_would_change_or_empty_is_refused(wrong, code):
     with pytest.raises(ValidationError) as caught:
         GenerateAnswer.model_validate({"instruct": "Write.", "eval_crit": "Good.", **wrong})
     assert code in {each["type"] for each in caught.value.errors()}

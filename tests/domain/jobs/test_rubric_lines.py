@@ -1,4 +1,4 @@
-"""Rubrics as lines: what a line can say, and that nothing is lost on the way there and back."""
+"""Rubrics as lines: the syntax of a line, and rubrics that are written and read back unchanged."""
 
 import json
 from typing import Any
@@ -47,7 +47,7 @@ def test_lines_that_look_like_a_check_and_are_none_are_named():
     assert lines_like_checks('[{"id": "a", "text": "nope=3"}]') == []
 
 
-def test_nothing_is_no_rubric_and_ids_are_their_own():
+def test_an_empty_text_is_no_rubric_and_each_criterion_has_an_id_of_its_own():
     assert read_rubric(" \n ") is None
     assert [each["id"] for each in read_rubric("Good.\n\nGood.") or []] == ["good", "good-2"]
 
@@ -61,7 +61,7 @@ def test_nothing_is_no_rubric_and_ids_are_their_own():
         ("is_json=1", "criterion 1, 'is_json=1': is_json takes no value"),
     ],
 )
-def test_what_cannot_be_read_is_told(text: str, words: str):
+def test_an_unreadable_line_is_reported(text: str, words: str):
     with pytest.raises(ValueError, match=words):
         read_rubric(text)
 
@@ -82,11 +82,11 @@ def test_what_cannot_be_read_is_told(text: str, words: str):
         ([{"id": "j", "text": "[1]"}], True),
     ],
 )
-def test_what_is_written_reads_as_it_was(rubric: list[Any], is_lines: bool):  # noqa: FBT001 - a parameter of cases
+def test_a_written_rubric_reads_back_unchanged(rubric: list[Any], is_lines: bool):  # noqa: FBT001 - a parameter of cases
     text = write_rubric(rubric)
     assert RUBRIC.validate_python(read_rubric(text)) == RUBRIC.validate_python(rubric)
     assert text.startswith("[") is not is_lines
 
 
-def test_what_is_no_rubric_is_kept_as_json():
+def test_an_invalid_rubric_is_written_as_json():
     assert json.loads(write_rubric([{"id": 7}])) == [{"id": 7}]

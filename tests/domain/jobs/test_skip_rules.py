@@ -1,4 +1,4 @@
-"""What `skip: auto` takes for too simple to judge: small talk and sums, and nothing that is asked in earnest."""
+"""`skip: auto` skips the evaluation of small talk and sums, and of nothing else."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ def is_skipped(instruct: str, **fields: Any) -> bool:
     "instruct",
     ["Hi", "hello!", "  Good  morning. ", "Thank you very much!", "¿Hola?", "你好", "Merci beaucoup", "Guten Tag!"],
 )
-def test_small_talk_is_not_judged(instruct: str):
+def test_small_talk_is_not_evaluated(instruct: str):
     assert is_skipped(instruct)
 
 
 @pytest.mark.parametrize(
     "instruct", ["2+2", "2 + 2 = ?", "What is 17 * 23?", "calculate 1,000.5 / 3", "(1+2)^3", "3\u00d74"]
 )
-def test_sums_are_not_judged(instruct: str):
+def test_sums_are_not_evaluated(instruct: str):
     assert is_skipped(instruct)
 
 
@@ -42,7 +42,7 @@ def test_sums_are_not_judged(instruct: str):
         "1" * 200,
     ],
 )
-def test_all_else_is_judged(instruct: str):
+def test_every_other_instruction_is_evaluated(instruct: str):
     assert not is_skipped(instruct)
 
 
@@ -58,5 +58,5 @@ def test_all_else_is_judged(instruct: str):
         {"answer_schema": {"type": "object"}},
     ],
 )
-def test_whoever_names_something_to_judge_by_is_judged(fields: dict[str, Any]):
+def test_a_request_with_criteria_or_sources_is_evaluated(fields: dict[str, Any]):
     assert not is_skipped("2+2", **fields)

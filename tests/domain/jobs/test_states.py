@@ -1,4 +1,4 @@
-"""Each move a job may make, and each it may not."""
+"""The allowed and the forbidden transitions of a job."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def test_each_move_is_either_listed_or_refused(source, target):
     assert (source.value in states_before(target)) is ((source, target) in ALLOWED)
 
 
-def test_what_has_ended_leaves_its_state_only_by_being_continued():
+def test_an_ended_job_changes_its_state_only_by_a_continuation():
     assert {target for status in TERMINAL for target in TRANSITIONS[status]} == {QUEUED}
 
 

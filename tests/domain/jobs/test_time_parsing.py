@@ -31,13 +31,13 @@ def test_a_date_is_its_first_moment():
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-13-01", "2026-02-30", "1767225600", "2026-11-01T25:00Z"])
-def test_what_names_no_moment_is_refused_with_an_example(text: str):
+def test_a_text_that_is_no_time_is_refused_with_an_example(text: str):
     with pytest.raises(ValueError, match=r"2026-11-01T08:30:00\+02:00"):
         read_time(text)
 
 
 @given(st.datetimes())
-def test_every_time_is_read_or_becomes_an_end_of_the_span(moment: datetime):
+def test_every_time_is_read_or_clamped(moment: datetime):
     read = read_time(moment.isoformat() + "Z")
     assert 1970 <= read.year <= 9998
 

@@ -1,4 +1,4 @@
-"""Webhooks in the form of Standard Webhooks: signature, payload, waits, and the URL that they go to."""
+"""Standard Webhooks: signatures, payloads, waits between attempts, and URLs of receivers."""
 
 import base64
 import json
@@ -96,7 +96,7 @@ def test_a_payload_holds_the_event():
     }
 
 
-def test_a_long_answer_is_left_out_and_what_decides_is_not():
+def test_a_long_answer_is_left_out_and_the_verdict_is_not():
     data = payload(done("x" * EVENT_BYTES_MAX))["data"]
     assert data["truncated"]
     assert data["event"] == done("") | {"result": done("")["result"] | {"final_answer": None}}
@@ -107,7 +107,7 @@ def test_a_long_answer_is_left_out_and_what_decides_is_not():
     st.text(max_size=50).map(lambda text: text * 3000),
     st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
 )
-def test_a_payload_is_bounded_whatever_is_in_it(answer: str, parsed: Any):
+def test_the_size_of_a_payload_is_bounded(answer: str, parsed: Any):
     assert len(body_of(JOB, 7, "done", done(answer, [parsed] * 5000))) < EVENT_BYTES_MAX + 1000
 
 
@@ -180,7 +180,7 @@ def test_urls_that_parsers_read_differently_are_refused(url: str):
         Webhook(url=url)
 
 
-def test_the_default_is_to_be_told_of_the_end():
+def test_the_default_event_is_the_end_of_the_job():
     request = {"instruct": "t", "eval_crit": "c", "webhook": {"url": "https://a.example/"}}
     assert GenerateAnswer.model_validate(request).webhook == Webhook(url="https://a.example/", events=["done"])
     assert Webhook(url="https://a.example/", events=list(EVENT_TYPES)).events == list(EVENT_TYPES)

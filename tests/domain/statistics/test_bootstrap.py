@@ -1,4 +1,4 @@
-"""Bootstrap intervals, beside scipy's, beside all resamples there are, and beside each other."""
+"""Bootstrap intervals, checked against scipy, against all possible resamples, and against each other."""
 
 import math
 from itertools import product
@@ -147,7 +147,7 @@ def test_turning_pairs_around_turns_their_interval_around():
     assert turned == pytest.approx((-high, -low), abs=0.03 * (high - low))
 
 
-def test_where_nothing_varies_there_is_no_width_and_of_one_row_no_interval():
+def test_equal_values_give_an_interval_without_width_and_one_row_gives_none():
     assert mean_of([0.7] * 5) == Mean(0.7, 0.7, 0.7, 5, 5)
     assert mean_of([0.7]) == Mean(0.7, None, None, 1, 1)
     assert mean_of([0.5, 1.0], clusters=["a", "a"]) == Mean(0.75, None, None, 2, 1)

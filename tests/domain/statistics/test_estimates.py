@@ -1,4 +1,4 @@
-"""Shares and kappa, beside what statsmodels says and what follows from their definitions."""
+"""Shares, kappa and other estimates, checked against statsmodels, scipy and numpy, and by their definitions."""
 
 import math
 
@@ -136,7 +136,7 @@ def test_mcnemars_p_is_above_0_at_most_1_and_the_same_both_ways(one_way: int, ot
         assert mcnemar_p(max(one_way, other_way) + 1, min(one_way, other_way)) <= p
 
 
-def test_mcnemars_p_is_never_0_nor_told_of_nothing():
+def test_mcnemars_p_is_1_without_flips_and_never_0():
     assert mcnemar_p(0, 0) == 1
     assert 0 < mcnemar_p(0, 20_000) < 1e-300
 

@@ -1,4 +1,4 @@
-"""Structured answers: what fits, what does not and why, and that no answer and no schema can do harm."""
+"""Structured answers: valid and invalid ones, messages, and harmless treatment of hostile answers and schemas."""
 
 import json
 from typing import Any
@@ -73,13 +73,13 @@ def test_json_is_taken_bare_or_in_one_fence(text: str):
         ("null", "(at /)"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_place(text: str, told: str):
+def test_a_mismatch_is_reported_with_its_place(text: str, told: str):
     read = read_answer(text, CITY)
     assert isinstance(read, Mismatch)
     assert told in read.message
 
 
-def test_many_faults_are_told_together_but_not_without_end():
+def test_at_most_five_mismatches_are_reported_together():
     schema = {"type": "object", "required": [f"field{n}" for n in range(50)]}
     read = read_answer("{}", schema)
     assert isinstance(read, Mismatch)
@@ -168,7 +168,7 @@ def test_nulls_are_left_out_whichever_alternative_knows_them():
     "text",
     ['{"\\ud800": 1}', '{"name": "\\udfff", "people": 1}', '{"name": ' * 900 + "1" + "}" * 900, '{"people": 1e999}'],
 )
-def test_what_cannot_be_checked_does_not_fit(text: str):
+def test_an_answer_that_cannot_be_checked_does_not_fit(text: str):
     assert isinstance(read_answer(text, CITY), Mismatch)
 
 

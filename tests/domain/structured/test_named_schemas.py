@@ -27,7 +27,7 @@ COMPARED = {"similarities": [POINT], "differences": [], "contradictions": [], "c
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sources", [0, 1, 200])
-def test_each_schema_can_be_told_to_a_provider(name: Structure, sources: int):
+def test_each_schema_is_valid_for_strict_structured_output(name: Structure, sources: int):
     schema = structure_schema(name, sources)
     check_schema(schema, "/answer_schema")
     assert strict_schema(schema)["additionalProperties"] is False
@@ -49,7 +49,7 @@ def test_a_number_of_no_source_does_not_fit(numbers: list[Any]):
     )
 
 
-def test_lists_of_sources_become_marks():
+def test_lists_of_sources_become_markers():
     assert prose_of("json", '{"answer": "A.", "sources": [2]}', 3) == "A.\n\nSources:\n[Source 2]"
     assert prose_of("json", '{"answer": "A [1].", "sources": []}', 3) == "A [1]."
     assert prose_of("answer_with_sources", json.dumps(FULL), 3) == (
@@ -67,14 +67,14 @@ def test_limitations_are_text_null_or_a_list(limitations: Any):
     assert isinstance(read_answer(json.dumps(without), structure_schema("answer_with_sources", 3)), Parsed)
 
 
-def test_points_of_a_comparison_may_be_plain_texts_with_marks():
+def test_points_of_a_comparison_may_be_plain_texts_with_markers():
     answer = json.dumps({**COMPARED, "differences": ["Only one sinks [Source 3].", POINT]})
     assert prose_of("comparison", answer, 3) == (
         "- Both float [Source 1, 2]\n- Only one sinks [Source 3].\n- Both float [Source 1, 2]\n\nSo."
     )
 
 
-def test_only_one_structure_tells_a_confidence():
+def test_only_one_structure_has_a_confidence():
     assert confidence_of("answer_with_sources", json.dumps(FULL), 3) == 0.25
     assert confidence_of("answer_with_sources", "no JSON", 3) is None
     assert confidence_of("json", '{"answer": "A.", "sources": [2]}', 3) is None

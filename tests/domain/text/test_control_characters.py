@@ -1,4 +1,4 @@
-"""What acts on a screen becomes visible, and nothing else changes."""
+"""Control characters become visible, and nothing else changes."""
 
 import json
 
@@ -21,12 +21,12 @@ ACTING = "\x00\x1b\x7f\x85\u2028\u202e\u2066\ud800\ufff9\uffff\U000e0041"
         ("שלום 日本語 👩‍👩‍👧", "שלום 日本語 👩‍👩‍👧"),
     ],
 )
-def test_what_acts_is_shown_and_what_is_read_stays(text: str, shown: str):
+def test_control_characters_are_shown_and_other_text_stays(text: str, shown: str):
     assert reveal(text) == shown
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(ACTING))))
-def test_nothing_that_acts_is_left(text: str):
+def test_no_control_character_is_left(text: str):
     for shown in (reveal(text), one_line(text), reveal_in_json(text)):
         assert not set(shown) & set(ACTING)
 

@@ -27,7 +27,7 @@ def told(old: str, new: str) -> str:
         ("cut the long text", "trim the whole page", "-cut the long text-+trim the whole page+"),
     ],
 )
-def test_what_changed_is_told_word_by_word(old: str, new: str, expected: str):
+def test_changes_are_reported_word_by_word(old: str, new: str, expected: str):
     assert told(old, new) == expected
 
 

@@ -1,4 +1,4 @@
-"""Thinking is no answer, in whichever spelling, whole or streamed."""
+"""Thinking text is no part of an answer, in any spelling, complete or streamed."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from redraft.domain.text.thinking import answer_in
 from tests.domain.evaluation.test_verdict_parsing import GOOD, VERDICT, parse_verdict
 from tests.support.waiting import cpu_bound
 
-# What stands before an answer, `SECRET` in it; and what may stand behind.
+# Texts around an answer `{}`: thinking that contains `SECRET`, and tokens that may follow.
 FRAMES = {
     "think": "<think>\nSECRET < plan\n</think>\n\n \n{}",
     "thinking": " \n<thinking>SECRET</thinking>{}",
@@ -101,7 +101,7 @@ FRAMES = {
 
 
 def streamed(text: str, size: int) -> list[str]:
-    """What is left of the pieces when those that an empty one withdraws are gone."""
+    """Return the text of the pieces after the last withdrawal."""
     heard: list[str] = []
     stream = AnswerStream(heard.append)
     for at in range(0, len(text), size):
@@ -128,7 +128,7 @@ def test_a_streamed_answer_is_what_follows_the_thinking(frame: str, size: int):
     "frame",
     [frame for name, frame in FRAMES.items() if "only" not in name and "opened" not in name and name != "nested"],
 )
-def test_what_is_marked_from_its_beginning_on_is_never_published(frame: str):
+def test_thinking_with_an_opening_tag_is_never_published(frame: str):
     heard: list[str] = []
     stream = AnswerStream(heard.append)
     for char in frame.format("Paris."):
@@ -143,7 +143,7 @@ def test_a_draft_in_an_evaluators_thinking_is_no_verdict(frame: str):
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_why_there_is_no_verdict_tells_nothing_of_the_thinking(frame: str):
+def test_the_reason_for_no_verdict_contains_no_thinking_text(frame: str):
     for rest in ("Fine.", '{"reasoning": "fine"}', '{"score": '):
         unusable = parse_verdict(frame.replace("{}", rest))
         assert isinstance(unusable, Unusable)

@@ -48,7 +48,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
         "<think>\n</think>\n<answer> </answer>",
     ],
 )
-def test_an_answer_that_says_nothing_is_trivial(answer: str):
+def test_an_answer_without_content_is_trivial(answer: str):
     assert is_trivial(answer)
 
 
@@ -84,6 +84,6 @@ def test_a_short_answer_is_not_trivial(answer: str):
 
 
 @given(ANY_TEXT)
-def test_judging_triviality_never_raises_and_one_digit_is_enough(text: str):
+def test_is_trivial_never_raises_and_one_digit_is_content(text: str):
     is_trivial(text)
     assert not is_trivial(text + "7")
