@@ -1,6 +1,9 @@
-"""The backoff between attempts of a step."""
+"""The backoff between attempts of a step, and the waits that servers ask for."""
 
+import math
 import random
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 
 def retry_wait_s(
@@ -19,3 +22,25 @@ def retry_wait_s(
     # bounded, because a float overflows at 2 ** 1024.
     grown = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
     return max(grown * (rng or random).uniform(0.5, 1.0), asked_s or 0.0)
+
+
+def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
+    """Parse the value of a `Retry-After` header, a number or a date, into seconds. None if it is neither."""
+    seconds = read_seconds(text)
+    if seconds is not None:
+        return seconds
+    try:
+        date = parsedate_to_datetime(text or "")
+    except (TypeError, ValueError, OverflowError):
+        return None
+    # A date without a zone is in UTC
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds())
+
+
+def read_seconds(text: str | None) -> float | None:
+    """Parse a number of seconds. None if the text is no number, or is negative or infinite."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

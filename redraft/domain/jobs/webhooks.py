@@ -3,11 +3,8 @@
 import base64
 import hashlib
 import hmac
-import math
 import random
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal, cast, get_args
 
 from pydantic_core import to_json
@@ -92,22 +89,3 @@ def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | 
     # Jitter, so that the deliveries that one outage delayed are not repeated at the same moment.
     own_s = WAITS_S[failures - 1] * (rng or random).uniform(1, 1 + _JITTER)
     return max(own_s, min(asked_s or 0.0, WAIT_MAX_S))
-
-
-def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
-    """Parse a `Retry-After` header (a number or a date) into seconds; None for anything else."""
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = _seconds_until(text, now or datetime.now(UTC))
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _seconds_until(date: str, now: datetime) -> float:
-    try:
-        moment = parsedate_to_datetime(date)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()

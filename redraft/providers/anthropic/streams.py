@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from redraft.providers.shared.error_bodies import parse_json
+from redraft.providers.shared.error_bodies import json_or_text
 from redraft.providers.shared.replies import finish_reason_of, items, mapping, without_early_end, words
 
 # The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
@@ -101,13 +101,5 @@ class AnthropicEvents:
         block = dict(self._blocks[number])
         for (owner, name), pieces in self._texts.items():
             if owner == number:
-                block[name] = _input("".join(pieces)) if name == "input" else "".join(pieces)
+                block[name] = json_or_text("".join(pieces) or "{}") if name == "input" else "".join(pieces)
         return block
-
-
-def _input(text: str) -> Any:
-    """Return the input of a tool: parsed JSON, or the text if it is not JSON."""
-    try:
-        return parse_json(text or "{}")
-    except ValueError:
-        return text

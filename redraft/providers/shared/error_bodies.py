@@ -183,3 +183,11 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=lambda _name: None)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def json_or_text(text: str) -> Any:
+    """Parse a text as JSON. Return the text if it is no JSON."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text

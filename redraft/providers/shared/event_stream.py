@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.providers.shared.error_bodies import parse_json, words_of
+from redraft.providers.shared.error_bodies import json_or_text, parse_json, words_of
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NAMED_JSON = re.compile(r"\s*([\w-]{1,40}):\s*(?=[{\[])")
@@ -94,8 +94,7 @@ class Evidence:
 def _value(text: str) -> Any:
     """A line as JSON; a name before it becomes its key."""
     named = _NAMED_JSON.match(text)
-    try:
-        value = parse_json(text[named.end() :] if named else text)
-    except ValueError:
-        return text
-    return {named.group(1): value} if named else value
+    if named is None:
+        return json_or_text(text)
+    value = json_or_text(text[named.end() :])
+    return text if isinstance(value, str) else {named.group(1): value}

@@ -5,14 +5,13 @@ compatible servers), so that one table serves every vendor. No secret leaves thi
 """
 
 import json
-import math
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any, cast
 
+from redraft.domain.calls.backoff import read_retry_after, read_seconds
 from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
 from redraft.providers.shared.error_bodies import Words, plain, words_of
 from redraft.providers.shared.limit_refusals import refusal_kind
@@ -316,30 +315,12 @@ def selected_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value[:300] for name, value in headers.items() if _HEADER_KEPT.fullmatch(name)}
 
 
-def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The wait a provider asks for, in seconds: `retry-after-ms`, else `retry-after` (seconds or a date)."""
-    lowered = {name.lower(): value.strip() for name, value in headers.items()}
-    milliseconds = _number(lowered.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    asked = lowered.get("retry-after")
-    return _number(asked) if _number(asked) is not None else _until(asked, now)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None
-
-
-def _until(date: str | None, now: float | None) -> float | None:
-    try:
-        at = parsedate_to_datetime(date or "").timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(0.0, at - (time.time() if now is None else now))
+def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the wait that a provider asks for in its headers, in seconds, or None."""
+    lowered = {name.lower(): value for name, value in headers.items()}
+    # The SDKs of both vendors also prefer the header with milliseconds, which is more precise
+    milliseconds = read_seconds(lowered.get("retry-after-ms"))
+    return read_retry_after(lowered.get("retry-after"), now) if milliseconds is None else milliseconds / 1000
 
 
 def redacted(vendor: Vendor, value: Any) -> Any:

@@ -33,18 +33,14 @@ def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
     Raises:
         ProviderError: the status is an error, or the body is no JSON object.
     """
-    body = _json_or_text(response)
+    try:
+        body = parse_json(response.content)
+    except ValueError:
+        body = response.text
     answer = Answer(response.status_code, body, dict(response.headers))
     if answer.status >= 300 or not isinstance(body, dict):
         raise failure_of_answer(vendor, answer)
     return answer
-
-
-def _json_or_text(response: "httpx2.Response") -> Any:
-    try:
-        return parse_json(response.content)
-    except ValueError:
-        return response.text
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderError
-from redraft.providers.shared.error_bodies import parse_json, words_of
+from redraft.providers.shared.error_bodies import json_or_text, words_of
 from redraft.providers.shared.event_stream import Evidence, StreamEvent, events_in
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
 from redraft.providers.shared.replies import mapping
@@ -150,7 +150,7 @@ class StreamReader:
         elif data == "[DONE]":
             self._collector.end()
         elif data:
-            self._take_value(event, _json_or_text(data))
+            self._take_value(event, json_or_text(data))
 
     def _take_value(self, event: StreamEvent, value: Any) -> None:
         chunk = mapping(value)
@@ -204,10 +204,3 @@ class StreamReader:
 
     def _failure(self, body: Any) -> ProviderError:
         return failure_of_answer(self._vendor, Answer(self._status, body, self._headers))
-
-
-def _json_or_text(data: str) -> Any:
-    try:
-        return parse_json(data)
-    except ValueError:
-        return data

@@ -1,11 +1,13 @@
 """The wait of a step before its next attempt."""
 
 import random
+from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.calls.backoff import retry_wait_s
+from redraft.domain.calls.backoff import read_retry_after, retry_wait_s
 
 ATTEMPTS = st.integers(1, 10_000)
 SEEDS = st.integers().map(random.Random)
@@ -36,3 +38,23 @@ def test_two_waits_after_the_same_failure_differ():
 
 def test_without_a_seed_the_system_rolls_the_dice():
     assert 0.5 <= retry_wait_s(1, first_s=1, max_s=60) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, None),
+        ("120", 120),
+        ("0", 0),
+        ("-5", None),
+        ("Thu, 01 Jan 2026 00:02:00 GMT", 120),
+        ("Thu, 01 Jan 2026 00:02:00 -0000", 120),
+        ("Wed, 31 Dec 2025 00:00:00 GMT", 0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("Thu, 99 Jan 2026 00:02:00 GMT", None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: float | None):
+    assert read_retry_after(text, datetime(2026, 1, 1, tzinfo=UTC)) == seconds

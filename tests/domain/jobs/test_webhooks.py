@@ -5,7 +5,6 @@ import json
 import random
 import re
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from redraft.domain.jobs.webhooks import (
     body_of,
     headers_of,
     message_type,
-    read_retry_after,
     sign,
     wait_s,
 )
@@ -132,25 +130,6 @@ def test_the_schedule_ends_after_three_days():
     assert wait_s(ATTEMPTS_MAX) is None
     assert wait_s(ATTEMPTS_MAX + 5, asked_s=1.0) is None
     assert 70 < sum(WAITS_S) / 3600 < 80
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        (None, None),
-        ("120", 120),
-        ("0", 0),
-        ("-5", 0),
-        ("Thu, 01 Jan 2026 00:02:00 GMT", 120),
-        ("Wed, 31 Dec 2025 00:00:00 GMT", 0),
-        ("soon", None),
-        ("nan", None),
-        ("inf", None),
-        ("Thu, 99 Jan 2026 00:02:00 GMT", None),
-    ],
-)
-def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: float | None):
-    assert read_retry_after(text, datetime(2026, 1, 1, tzinfo=UTC)) == seconds
 
 
 @pytest.mark.parametrize(
