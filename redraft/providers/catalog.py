@@ -1,4 +1,4 @@
-"""All providers of one process, created on first use."""
+"""Creates the providers of a process on first use, and says which models can be called, and at what price."""
 
 import re
 import threading
@@ -15,7 +15,7 @@ from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
 DEFAULT_ANTHROPIC = ModelRef("anthropic", "claude-haiku-5-5")
-# The name of the bundled weights; any other local:NAME means the same file.
+# The name of the bundled model. With REDRAFT_LOCAL_MODEL, any name after `local:` means the file of that setting
 DEFAULT_LOCAL = ModelRef("local", "smollm2-135m")
 
 
@@ -31,7 +31,7 @@ class ListedModel:
 
 
 class ProviderCatalog:
-    """The providers that the settings describe."""
+    """The providers of a process, by the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class ProviderCatalog:
         }
 
     def get(self, ref: ModelRef) -> Provider:
-        """The provider of a model, made once per process."""
+        """Return the provider of a model. Each provider is created once per process."""
         made = self._made.get(ref.provider)
         if made is not None:
             return made
@@ -54,13 +54,13 @@ class ProviderCatalog:
             return self._made[ref.provider]
 
     def warm_up(self) -> None:
-        """Prepare the provider of the default model."""
+        """Prepare the providers of the default models for their first call."""
         named = [str(self.default_model()), self._settings.evaluator_model]
         for ref in {parse_model(name, "/model") for name in named if name}:
             self.get(ref).warm_up()
 
     def default_model(self) -> ModelRef:
-        """The model in the settings, else one whose key is set, else the bundled one."""
+        """Return the model in the settings, or a model whose API key is set, or the bundled model, in this order."""
         if self._settings.model:
             return parse_model(self._settings.model, "/model")
         if self._openai_key:
@@ -68,7 +68,7 @@ class ProviderCatalog:
         return DEFAULT_ANTHROPIC if self._anthropic_key else DEFAULT_LOCAL
 
     def is_configured(self, provider: str) -> bool:
-        """Whether calls can be made: with a key, or to a compatible server, which may need none."""
+        """Whether calls to a provider are possible. A compatible server may need no key."""
         if provider == "openai":
             return bool(self._openai_key or self._is_own_openai)
         if provider == "anthropic":
@@ -79,8 +79,7 @@ class ProviderCatalog:
         """Refuse a model that cannot be called, before a job is stored.
 
         Raises:
-            Invalid: no key is set (code `provider_auth`), or the local model is not installed
-                (`unknown_model`).
+            Invalid: if no key is set (code `provider_auth`), or the local model is not installed (`unknown_model`).
         """
         if ref.provider == "local":
             if failure := self._local_failure() or self._misnamed(ref):
@@ -90,14 +89,14 @@ class ProviderCatalog:
             raise Invalid.at(pointer, f"{ref} needs a key: set {key}.", "provider_auth")
 
     def price(self, ref: ModelRef, usage: Usage) -> int | None:
-        """The cost of a call in 1e-9 USD, None when unknown."""
+        """Return the cost of a call in 1e-9 USD. None if it is unknown."""
         is_own = {"openai": self._is_own_openai, "anthropic": self._is_own_anthropic}
         return price_nano_usd(
             ref, usage, own_prices=self._settings.prices, is_listed=not is_own.get(ref.provider, False)
         )
 
     def verdict_tokens(self, ref: ModelRef) -> int:
-        """The output limit of the first call of an evaluation."""
+        """Return the output limit of the first call of an evaluation, in tokens."""
         most = self._settings.evaluator_max_output_tokens
         if ref.provider != "local":
             return most
@@ -106,14 +105,14 @@ class ProviderCatalog:
         return min(most, OUTPUT_TOKENS)
 
     def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
-        """The origin of `verdict_tokens`; the larger limit of a retry comes from no setting."""
+        """Return the origin of `verdict_tokens`. The larger limit of a retry has no setting of its own."""
         return self._limit_origin("evaluator_max_output_tokens", is_own=is_second)
 
     def _limit_origin(self, field: str, *, is_own: bool = False) -> LimitOrigin:
         return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_own)
 
     def models(self) -> list[ListedModel]:
-        """One model per provider, and the default model."""
+        """Return one model per provider, and the default model."""
         default = self.default_model()
         refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL))
         return [
@@ -128,7 +127,7 @@ class ProviderCatalog:
         ]
 
     def close(self) -> None:
-        """Close all providers; a later `get` creates them again."""
+        """Close all providers. A later `get` creates them again."""
         with self._lock:
             made, self._made = self._made, {}
 
@@ -171,10 +170,12 @@ class ProviderCatalog:
         return missing_part(self._settings.local_model)
 
     def _misnamed(self, ref: ModelRef) -> str | None:
-        """Why there is no local model of this name, or None. A file of the user may have any name."""
+        """Say why there is no local model with this name. Return None if there is one."""
+        # With a file of the user, every name means that file
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None
-        return f"{ref} is not here: the bundled model is {DEFAULT_LOCAL}; REDRAFT_LOCAL_MODEL names a file of your own."
+        remedy = "To use another file, set REDRAFT_LOCAL_MODEL."
+        return f"{ref} is not installed. The bundled model is {DEFAULT_LOCAL}. {remedy}"
 
     def _make_openai(self) -> Provider:
         from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider
@@ -213,5 +214,5 @@ class ProviderCatalog:
 
 
 def is_own_server(base_url: str | None, vendor_host: str) -> bool:
-    """Whether an address is that of a compatible server instead of the vendor's."""
+    """Whether a base URL belongs to a compatible server, and not to the vendor."""
     return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

@@ -23,7 +23,7 @@ from redraft.domain.text.diffs import compare_words
 from redraft.domain.text.prompt_framing import frame
 from redraft.domain.text.thinking import answer_in
 from redraft.domain.text.visible_text import visible, without_media
-from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.error_bodies import read_error_body
 from redraft.providers.shared.event_stream import StreamEvent, events_in
 from redraft.redaction import redact
 
@@ -85,7 +85,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "checks": _checks,
     "diff": lambda text: compare_words(text, text[::-1]),
     "Markdown": render_markdown,
-    "error": lambda text: (words_of(text), words_of({"error": {"message": text, "code": text}})),
+    "error": lambda text: (read_error_body(text), read_error_body({"error": {"message": text, "code": text}})),
     "events": lambda text: asyncio.run(_events(text)),
     "secrets": redact,
     "cell": escape_formulas,

@@ -1,6 +1,6 @@
-"""Messages: Anthropic itself, and servers with the same API.
+"""The provider for the Messages API: Anthropic itself, and servers with the same API.
 
-Paused turns are continued here within one call, since only this wire format has them.
+A paused turn is continued here within one call, because only this wire format has paused turns.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
-from redraft.providers.shared.replies import sound_key
+from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
 from redraft.providers.shared.sending import Endpoint, send_request
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
@@ -29,7 +29,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAccess:
-    """Address and credentials; without a `base_url`, those of Anthropic itself."""
+    """Address and credentials. Without a `base_url`, the address is Anthropic's."""
 
     vendor: Vendor
     api_key: str
@@ -40,7 +40,7 @@ class AnthropicAccess:
 
 
 class AnthropicProvider:
-    """One account, or one compatible server."""
+    """The provider for one Anthropic account, or for one compatible server."""
 
     name = "anthropic"
 
@@ -50,7 +50,7 @@ class AnthropicProvider:
         self._client: AsyncAnthropic | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """The request as it will be sent."""
+        """See `Provider.wire_body`."""
         chat = adapted_chat(chat, with_schema_in_words(chat, self._memory.of_chat(chat), takes_loose=False))
         body: dict[str, Any] = {
             "model": chat.model.name,
@@ -75,8 +75,8 @@ class AnthropicProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """See `Provider.send`. A paused turn is sent back unchanged until it ends."""
-        # The first client imports the SDK: create it before the timeout of the call starts
+        """See `Provider.send`. A paused turn is sent back unchanged until it is complete."""
+        # The first client imports the SDK, so it is created before the timeout of the call starts
         self.warm_up()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
         answers = [await self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]
@@ -84,7 +84,7 @@ class AnthropicProvider:
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
                     "provider_bad_request",
-                    f"The model paused its turn {len(answers)} times without an end.",
+                    f"The model paused its turn {len(answers)} times and did not complete it.",
                     http_status=answers[-1].status,
                     response=[answer.body for answer in answers],
                 )
@@ -122,7 +122,7 @@ class AnthropicProvider:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
         return AsyncAnthropic(
-            api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
+            api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or ANTHROPIC_URL,
             max_retries=0,
             http_client=http_client(DefaultAioHttpClient),
@@ -130,7 +130,8 @@ class AnthropicProvider:
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """Turns in the form that Anthropic accepts: none blank, and no blanks at the end of a last assistant turn."""
+    """Return the turns without blank turns, and without blanks at the end of a last assistant turn."""
+    # Anthropic refuses both
     turns = [{"role": m.role, "content": sendable(m.content)} for m in messages if m.content.strip()]
     if turns and turns[-1]["role"] == "assistant":
         turns[-1]["content"] = turns[-1]["content"].rstrip()

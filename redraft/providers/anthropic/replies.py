@@ -1,4 +1,4 @@
-"""Reads a Messages response, or several if a turn was paused: the text, or why there is none."""
+"""Reads the reply in a Messages response, or its error. A paused turn has several responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,38 +9,38 @@ from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import (
     EMPTY,
     TOOL_CALL_ONLY,
-    count,
+    array_of,
     finish_failure,
     finish_reason_of,
-    items,
-    mapping,
-    words,
+    object_of,
+    text_of,
+    token_count,
 )
 
 _TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def is_paused(answer: Answer) -> bool:
-    return words(answer.body.get("stop_reason")).casefold() == "pause_turn"
+    return text_of(answer.body.get("stop_reason")).casefold() == "pause_turn"
 
 
 def content_of(answers: Sequence[Answer]) -> list[Any]:
-    """All blocks so far, unchanged."""
-    return [block for answer in answers for block in items(answer.body.get("content"))]
+    """Return the unchanged blocks of all responses."""
+    return [block for answer in answers for block in array_of(answer.body.get("content"))]
 
 
 def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
-    """Return the reply. Its `response` is the body, or the list of bodies if there were several.
+    """Return the reply. Its `response` is the body, or the list of bodies of a paused turn.
 
     Raises:
-        ProviderError: the body is an error instead of a message.
-        UnusableReply: there is no text to use.
+        ProviderError: if the body is an error instead of a message.
+        UnusableReply: if the reply has no usable text.
     """
     last = answers[-1]
     if _is_failure(last.body):
         raise failure_of_answer(vendor, last)
-    blocks = [mapping(block) for block in content_of(answers)]
-    text = "".join(words(block.get("text")) for block in blocks if block.get("type") == "text")
+    blocks = [object_of(block) for block in content_of(answers)]
+    text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
     reply = ChatReply(
         text,
         finish_reason_of(last.body),
@@ -60,14 +60,15 @@ def _is_failure(body: Mapping[str, Any]) -> bool:
 
 
 def usage_of(answers: Sequence[Answer]) -> Usage:
-    """Sum the usage of all responses. Anthropic's input tokens exclude the cache; those of the ledger include it."""
-    usages = [mapping(answer.body.get("usage")) for answer in answers]
+    """Sum the usage of all responses."""
+    # Anthropic's input tokens exclude cached tokens, but those of the ledger include them
+    usages = [object_of(answer.body.get("usage")) for answer in answers]
     return Usage(
-        input_tokens=_sum([count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),
-        cached_input_tokens=_sum([count(usage.get("cache_read_input_tokens")) for usage in usages]),
-        output_tokens=_sum([count(usage.get("output_tokens")) for usage in usages]),
+        input_tokens=_sum([token_count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),
+        cached_input_tokens=_sum([token_count(usage.get("cache_read_input_tokens")) for usage in usages]),
+        output_tokens=_sum([token_count(usage.get("output_tokens")) for usage in usages]),
         reasoning_tokens=_sum(
-            [count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in usages]
+            [token_count(object_of(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in usages]
         ),
     )
 
@@ -80,12 +81,12 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 def _failure(
     vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
 ) -> tuple[ProviderErrorCode, str] | None:
-    """Why a reply cannot be used, the strongest reason first."""
-    told = words(mapping(last.body.get("stop_details")).get("explanation"))
+    """Return the code and the message of an unusable reply. None if the reply is usable."""
+    told = text_of(object_of(last.body.get("stop_details")).get("explanation"))
     if failure := finish_failure(vendor, reply.finish_reason, told or reply.text):
         return failure
     if blocks and blocks[-1].get("type") == "tool_use":
-        # Some servers call this a normal end
+        # Some servers send the finish reason of a complete reply here
         return finish_failure(vendor, "tool_use", reply.text)
     is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
     return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)

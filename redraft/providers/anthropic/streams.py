@@ -1,12 +1,12 @@
-"""Adds up the events of a Messages stream."""
+"""Builds an answer from the events of a Messages stream."""
 
 from collections import defaultdict
 from typing import Any
 
 from redraft.providers.shared.error_bodies import json_or_text
-from redraft.providers.shared.replies import finish_reason_of, items, mapping, without_early_end, words
+from redraft.providers.shared.replies import array_of, finish_reason_of, object_of, text_of, without_early_end
 
-# The delta's kind, the field of it that holds a piece, and the field of the block that they add up to.
+# For each type of delta: its field with a part of the value, and the field of the block with the whole value
 _PIECES = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -16,7 +16,7 @@ _PIECES = {
 
 
 class AnthropicEvents:
-    """Adds up one message; the next message of a paused turn has a collector of its own."""
+    """The collector of one message. The next message of a paused turn has another collector."""
 
     def __init__(self) -> None:
         self.is_ended = False
@@ -33,8 +33,8 @@ class AnthropicEvents:
     def finish_reason(self) -> str | None:
         return finish_reason_of(self._message)
 
-    def knows(self, event: dict[str, Any]) -> bool:
-        return words(event.get("type")).startswith(("message", "content_block")) or event.get("type") == "ping"
+    def matches_format(self, event: dict[str, Any]) -> bool:
+        return text_of(event.get("type")).startswith(("message", "content_block")) or event.get("type") == "ping"
 
     def error_in(self, event: dict[str, Any]) -> Any:
         return event if event.get("type") == "error" or event.get("error") else None
@@ -44,13 +44,13 @@ class AnthropicEvents:
         number = index if isinstance(index, int) else 0
         match event.get("type"):
             case "message_start":
-                self._merge(mapping(event.get("message")))
+                self._merge(object_of(event.get("message")))
             case "content_block_start":
-                return self._begin(number, mapping(event.get("content_block")))
+                return self._begin(number, object_of(event.get("content_block")))
             case "content_block_delta":
-                return self._take_delta(number, mapping(event.get("delta")))
+                return self._take_delta(number, object_of(event.get("delta")))
             case "message_delta":
-                self._merge({**mapping(event.get("delta")), "usage": event.get("usage")})
+                self._merge({**object_of(event.get("delta")), "usage": event.get("usage")})
             case "message_stop":
                 self.end()
             case _:
@@ -70,30 +70,30 @@ class AnthropicEvents:
             for key, value in part.items()
             if key not in {"usage", "content"} and (value is not None or key not in self._message)
         }
-        # Later counts are totals. A count that an event does not report stays.
-        self._usage |= {key: value for key, value in mapping(part.get("usage")).items() if value is not None}
+        # The counts of a later event are totals. A count that the event does not have stays
+        self._usage |= {key: value for key, value in object_of(part.get("usage")).items() if value is not None}
 
     def _begin(self, number: int, block: dict[str, Any]) -> str:
         self._blocks[number] = block
-        piece = words(block.get("text")) if block.get("type") == "text" else ""
+        piece = text_of(block.get("text")) if block.get("type") == "text" else ""
         if piece:
             self._texts[number, "text"].append(piece)
         return piece
 
     def _take_delta(self, number: int, delta: dict[str, Any]) -> str:
         block = self._blocks.setdefault(number, {"type": "text", "text": ""})
-        kind = words(delta.get("type"))
+        kind = text_of(delta.get("type"))
         if kind == "citations_delta":
-            block["citations"] = [*items(block.get("citations")), delta.get("citation")]
+            block["citations"] = [*array_of(block.get("citations")), delta.get("citation")]
         if kind not in _PIECES:
             return ""
         source, target = _PIECES[kind]
-        piece = words(delta.get(source))
+        piece = text_of(delta.get(source))
         self._texts[number, target].append(piece)
         if kind != "text_delta" or block.get("type") != "text":
             return ""
         if piece.strip():
-            # Some servers name the usual end at the beginning
+            # Some servers send the finish reason of a complete reply before the text
             self._message = without_early_end(self._message)
         return piece
 

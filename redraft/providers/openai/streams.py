@@ -1,25 +1,25 @@
-"""Adds up the chunks of a Chat Completions stream."""
+"""Builds an answer from the chunks of a Chat Completions stream."""
 
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from redraft.providers.shared.replies import (
+    array_of,
     content_text,
     finish_reason_of,
     has_reason,
-    items,
-    mapping,
+    object_of,
+    text_of,
     without_early_end,
-    words,
 )
 
-_ADDED_UP = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
-_NOT_OF_THE_HEAD = frozenset({"choices", "usage", "object"})
+_CONCATENATED = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
+_NOT_IN_HEAD = frozenset({"choices", "usage", "object"})
 
 
 class OpenAIChunks:
-    """Uses only the first of several choices, since requests ask for one."""
+    """The collector of Chat Completions. Only the first choice is used, because requests ask for one choice."""
 
     def __init__(self) -> None:
         self.is_ended = False
@@ -32,26 +32,26 @@ class OpenAIChunks:
 
     @property
     def is_whole(self) -> bool:
-        # Not every server sends [DONE].
+        # Not every server sends [DONE]
         return self.is_ended or self.finish_reason is not None
 
     @property
     def finish_reason(self) -> str | None:
         return finish_reason_of(self._choice) or finish_reason_of(self._head)
 
-    def knows(self, event: dict[str, Any]) -> bool:
-        return "choices" in event or "usage" in event or words(event.get("object")).startswith("chat.completion")
+    def matches_format(self, event: dict[str, Any]) -> bool:
+        return "choices" in event or "usage" in event or text_of(event.get("object")).startswith("chat.completion")
 
     def error_in(self, event: dict[str, Any]) -> Any:
-        choice = mapping(next(iter(items(event.get("choices"))), None))
+        choice = object_of(next(iter(array_of(event.get("choices"))), None))
         if error := choice.get("error"):
             return {"error": error}
         return event if event.get("error") or event.get("object") == "error" else None
 
     def take(self, event: dict[str, Any]) -> str:
-        self._head |= {key: value for key, value in event.items() if key not in _NOT_OF_THE_HEAD}
+        self._head |= {key: value for key, value in event.items() if key not in _NOT_IN_HEAD}
         self._usage = event.get("usage") or self._usage
-        choices = [mapping(choice) for choice in items(event.get("choices"))]
+        choices = [object_of(choice) for choice in array_of(event.get("choices"))]
         return "".join(self._take_choice(choice) for choice in choices if not choice.get("index"))
 
     def end(self) -> None:
@@ -70,14 +70,14 @@ class OpenAIChunks:
         known = {key: value for key, value in choice.items() if key != "delta" and has_reason(value)}
         self._choice |= {"index": 0, **known}
         piece = ""
-        for name, value in mapping(choice.get("delta")).items():
+        for name, value in object_of(choice.get("delta")).items():
             if name == "content":
                 piece = content_text(value)
                 if value is not None:
                     self._texts[name].append(piece)
             elif name == "tool_calls":
                 self._take_tool_calls(value)
-            elif name in _ADDED_UP and isinstance(value, str):
+            elif name in _CONCATENATED and isinstance(value, str):
                 self._texts[name].append(value)
             elif value is not None:
                 self._message[name] = value
@@ -86,12 +86,12 @@ class OpenAIChunks:
         return piece
 
     def _take_tool_calls(self, calls: Any) -> None:
-        for number, value in enumerate(items(calls)):
-            call = mapping(value)
+        for number, value in enumerate(array_of(calls)):
+            call = object_of(value)
             index = call.get("index")
             kept = self._tool_calls[index if isinstance(index, int) else number]
-            function = mapping(call.get("function"))
-            earlier = mapping(kept.get("function"))
-            arguments = words(earlier.get("arguments")) + words(function.get("arguments"))
+            function = object_of(call.get("function"))
+            earlier = object_of(kept.get("function"))
+            arguments = text_of(earlier.get("arguments")) + text_of(function.get("arguments"))
             kept |= {key: value for key, value in call.items() if key != "index" and value is not None}
             kept["function"] = {**earlier, **function, "arguments": arguments}

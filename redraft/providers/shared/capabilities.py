@@ -1,6 +1,6 @@
-"""Adapts requests to what a model accepts: learned from a refusal, and kept for its later calls.
+"""Learns from refusals which parameters a model does not accept, and adapts later requests to the model.
 
-A list of models and their capabilities would be outdated with each release; the refusals are always current.
+There is no list of models and their capabilities, because it would be outdated with each release of a vendor.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from redraft.domain.calls.conversation import Chat, LimitOrigin, Message
 from redraft.domain.structured.answers import json_kind
 from redraft.errors import ProviderError
-from redraft.providers.shared.error_bodies import Words, words_of
+from redraft.providers.shared.error_bodies import ErrorBody, read_error_body
 from redraft.providers.shared.failures import SHORTEN
 from redraft.providers.shared.limit_refusals import read_refusal
 from redraft.providers.shared.output_limits import OutputLimits, limit_advice, limit_name_in
@@ -43,12 +43,12 @@ _SCHEMA = re.compile(
     r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
     re.IGNORECASE,
 )
-# A refusal of one schema does not mean that the next one is refused.
+# The refusal of one schema. The model may accept other schemas, so the adaptation is learned only for this schema
 _THIS_SCHEMA = re.compile(
     r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
     re.IGNORECASE,
 )
-# Some servers answer 500 where a chat template or a grammar refuses.
+# Some servers answer 500 if a chat template or a grammar refuses the request
 _CRASH = re.compile(r"jinja|raise_exception|chat template|grammar", re.IGNORECASE)
 _SYSTEM = re.compile(
     r"system\W{0,3}(role|message|prompt|instruction)s?\W.{0,60}(support|allowed|enabled|permitted|accepted)"
@@ -65,20 +65,20 @@ _SYSTEM = re.compile(
 class _Rule:
     adaptation: Adaptation
     is_sent: Callable[[Mapping[str, Any]], bool]
-    is_refused: Callable[[Words], bool]
+    is_refused: Callable[[ErrorBody], bool]
 
 
 def adaptation_for(
     error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
 ) -> Adaptation | None:
-    """Return the adaptation for a refusal; None if no parameter of the request can be left out.
+    """Return the adaptation for a refusal. None if the refusal means no parameter that can be omitted.
 
     Args:
         error: the refusal, with the provider's body as its `response`.
-        sent: the request's body.
-        limit_name: the name of the output limit that is tried first; None if the API has only one name.
+        sent: the body of the request.
+        limit_name: the parameter for the output limit that is tried first; None if the API has only one.
     """
-    said = words_of(error.response)
+    said = read_error_body(error.response)
     said = replace(said, message=said.message[:_WORDS_CHARS])
     if not _is_refusal(error, said):
         return None
@@ -88,25 +88,25 @@ def adaptation_for(
 
 
 def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, takes_loose: bool) -> frozenset[Adaptation]:
-    """Add the adaptation `schema_in_words` where the wire format would make the schema narrower.
+    """Add the adaptation `schema_in_words` if the wire format cannot express the schema.
 
     Args:
         chat: the chat.
-        adaptations: the adaptations that its model needs.
+        adaptations: the adaptations that the chat's model needs.
         takes_loose: whether the wire format accepts schemas that are not strict.
     """
     if chat.reply_schema is None:
         return adaptations
     wire = wire_schema(chat.reply_schema.schema)
     is_sendable = wire is not None and (wire.is_strict or takes_loose)
-    # `json_object` promises only an object, so a schema of another type goes into the prompt
+    # `json_object` allows only objects, so a schema of another type is described in the prompt
     is_object = is_of_object(chat.reply_schema.schema) or "json_object" not in adaptations
     told: frozenset[Adaptation] = frozenset() if is_sendable and is_object else frozenset(("schema_in_words",))
     return adaptations | told
 
 
 def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
-    """Apply the adaptations that are the same in both wire formats."""
+    """Apply the adaptations that both wire formats have in common."""
     if "no_temperature" in adaptations:
         chat = replace(chat, temperature=None)
     if chat.reply_schema is not None and {"json_object", "schema_in_words"} & set(adaptations):
@@ -120,7 +120,7 @@ def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
 
 
 class CapabilityMemory:
-    """The adaptations learned for each model in this process; the least recently used are dropped first."""
+    """The adaptations that this process has learned for models. The least recently used are dropped first."""
 
     def __init__(self) -> None:
         self.limits = OutputLimits()
@@ -128,7 +128,7 @@ class CapabilityMemory:
         self._of_model: OrderedDict[str, frozenset[Adaptation]] = OrderedDict()
 
     def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
-        """The adaptations that this chat needs, for its model and for its schema."""
+        """Return the adaptations that the model and the schema of a chat need."""
         known = self.of(chat.model.name)
         wire = wire_schema(chat.reply_schema.schema) if chat.reply_schema else None
         return known if wire is None else known | self.of(_with_schema(chat.model.name, wire.schema))
@@ -162,7 +162,7 @@ class CapabilityMemory:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
             return
         model, schema = str(sent["model"]), schema_in(sent)
-        is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(words_of(error.response).message))
+        is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(read_error_body(error.response).message))
         self.learn(_with_schema(model, schema) if is_own_fault else model, found)
         error.is_adapted = True
 
@@ -170,7 +170,7 @@ class CapabilityMemory:
         name, is_of_context = limit_name_in(sent), error.code == "context_too_long"
         if name is None or not (is_of_context or error.code == "provider_bad_request"):
             return
-        said = words_of(error.response)
+        said = read_error_body(error.response)
         refusal = read_refusal(f"{said.param} {said.message}"[:_WORDS_CHARS], sent[name], is_of_context=is_of_context)
         if refusal is None:
             return
@@ -186,7 +186,7 @@ def _with_schema(model: str, schema: Any) -> str:
 
 
 def schema_in(body: Mapping[str, Any]) -> Any:
-    """Return the schema in a request body of either wire format; None without one, or if the prompt holds it."""
+    """Return the schema in a request body of either wire format. None if the body has no schema."""
     places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
     for place in places:
         value: Any = body
@@ -198,7 +198,7 @@ def schema_in(body: Mapping[str, Any]) -> Any:
 
 
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
-    """Say how a schema was sent if the provider does not enforce it; None if it is enforced."""
+    """Say in which form a schema was sent that the provider does not enforce. None if the provider enforces it."""
     if chat.reply_schema is None or "output_config" in body:
         return None
     wanted: Any = body.get("response_format") or {}
@@ -221,35 +221,35 @@ def _with_system(system: str, messages: tuple[Message, ...]) -> tuple[Message, .
     return (Message("user", system), *messages)
 
 
-def _is_refusal(error: ProviderError, said: Words) -> bool:
+def _is_refusal(error: ProviderError, said: ErrorBody) -> bool:
     if error.code == "provider_bad_request":
         return error.http_status in {400, 422}
     return error.http_status == 500 and bool(_CRASH.search(said.message))
 
 
-def _names(said: Words, name: str) -> bool:
+def _names(said: ErrorBody, name: str) -> bool:
     return bool(name) and (said.param == name or bool(re.search(rf"\b{name}\b", said.message)))
 
 
-def _is_unsupported(said: Words) -> bool:
+def _is_unsupported(said: ErrorBody) -> bool:
     return bool(re.search(r"unsupported|unknown_param", said.codes) or _UNSUPPORTED.search(said.message))
 
 
-def _refuses(name: str) -> Callable[[Words], bool]:
+def _refuses(name: str) -> Callable[[ErrorBody], bool]:
     return lambda said: _names(said, name) and _is_unsupported(said)
 
 
-def _refuses_schema(said: Words) -> bool:
+def _refuses_schema(said: ErrorBody) -> bool:
     return said.param.startswith(("response_format", "output_config")) or bool(_SCHEMA.search(said.message))
 
 
-def _refuses_format(said: Words) -> bool:
-    """Whether the whole parameter is refused, and not one of its types."""
+def _refuses_format(said: ErrorBody) -> bool:
+    """Whether the whole parameter `response_format` is refused, and not only one of its types."""
     is_told = "response_format" in said.message and "json_schema" not in said.message
     return is_told and bool(_UNKNOWN_NAME.search(said.message))
 
 
-def _refuses_system(said: Words) -> bool:
+def _refuses_system(said: ErrorBody) -> bool:
     return said.param == "system" or bool(_SYSTEM.search(said.message))
 
 
@@ -270,7 +270,8 @@ def _has_system(sent: Mapping[str, Any]) -> bool:
     return "system" in sent or any(message["role"] == "system" for message in sent["messages"])
 
 
-# The first matching rule decides: names before kinds; a schema loses one level of enforcement at a time.
+# The first matching rule decides. Names of parameters come before patterns. A schema is first replaced by JSON mode,
+# and only after another refusal by words
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
     _Rule("no_temperature", _has("temperature"), _refuses("temperature")),

@@ -1,6 +1,6 @@
-"""Reads error bodies of any shape: nested objects, JSON within text, lists, plain text, HTML.
+"""Reads error bodies of any form: nested objects, JSON in text, lists, plain text, HTML.
 
-Compatible servers and gateways wrap each other's errors, so every level is read, the outermost first.
+Gateways wrap the errors of the servers behind them, so all levels are read, beginning with the outermost level.
 """
 
 import json
@@ -13,8 +13,8 @@ _LEVELS_MAX = 8
 _ITEMS_MAX = 10
 _CHARS_MAX = 20_000
 
-# Keys are compared without case and separators: `error_message`, `errorMessage` and `ErrorMessage` are one.
-_SAYING = frozenset(
+# Keys are compared in lower case without separators, because servers write `error_message`, `errorMessage` and so on
+_MESSAGE_KEYS = frozenset(
     (
         *("error", "errors", "err", "message", "msg", "errormessage", "errormsg", "errmsg", "errordescription"),
         *("detail", "details", "description", "title", "reason", "statusmsg", "statusmessage", "faultstring"),
@@ -22,15 +22,15 @@ _SAYING = frozenset(
         *("exception", "baseresp", "failure", "failures"),
     )
 )
-_CODES = frozenset(
+_CODE_KEYS = frozenset(
     ("code", "type", "status", "errorcode", "errortype", "errtype", "statuscode", "httpstatus", "httpcode", "errcode")
 )
-_WAITS = frozenset(("retryafter", "retrydelay", "retryafterseconds", "retryaftersec"))
+_WAIT_KEYS = frozenset(("retryafter", "retrydelay", "retryafterseconds", "retryaftersec"))
 _IDENTIFIER = re.compile(r"[A-Za-z]\w*(?:[.:-]\w+)*")
 _PAGE = re.compile(r"<(?:!doctype|html|head|body|title)\b", re.IGNORECASE)
-_TELLING_CODE = re.compile(r"error|fail|exception|invalid|denied|exceed|exhaust|overload|quota|throttl", re.IGNORECASE)
+_ERROR_CODE = re.compile(r"error|fail|exception|invalid|denied|exceed|exhaust|overload|quota|throttl", re.IGNORECASE)
 _UNIT = r"(?:ms|s(?:ec\w*)?|m(?:in\w*)?|h(?:ours?)?|d(?:ays?)?)(?![a-z])"
-_WAIT_IN_WORDS = re.compile(
+_WAIT_IN_MESSAGE = re.compile(
     rf"\b(?:retry|try again|wait)\b[^.\d]{{0,20}}?((?:\d+(?:\.\d+)?\s*{_UNIT}\s*)+)", re.IGNORECASE
 )
 _DURATION = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.IGNORECASE)
@@ -40,15 +40,15 @@ _Kind = Literal["message", "code", "status", "param", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ErrorBody:
     """The parts of an error body.
 
     Attributes:
-        codes: its codes and types, with those of inner errors.
-        message: its messages, the outermost first.
-        param: the parameter that it names.
-        status: the HTTP status that it carries within itself.
-        wait_s: the wait that it asks for, in seconds.
+        codes: the codes and types of the error and its inner errors, separated by spaces.
+        message: the messages of the error and its inner errors, the outermost first.
+        param: the name of the refused parameter; empty if there is none.
+        status: the HTTP status in the body.
+        wait_s: the requested wait before a retry, in seconds.
     """
 
     codes: str
@@ -59,91 +59,91 @@ class Words:
 
     @property
     def is_error(self) -> bool:
-        """Whether a body of unknown shape is that of an error."""
-        return bool(self.message or self.status or _TELLING_CODE.search(self.codes))
+        """Whether a body of unknown form is the body of an error."""
+        return bool(self.message or self.status or _ERROR_CODE.search(self.codes))
 
 
-def words_of(body: Any) -> Words:
-    """Read a body, given as JSON values or text."""
+def read_error_body(body: Any) -> ErrorBody:
+    """Read an error body, which is JSON values or text."""
     found: dict[str, list[Any]] = {"message": [], "code": [], "status": [], "param": [], "wait": []}
-    for kind, value in _said(plain(body) if isinstance(body, str) else body, 0):
+    for kind, value in _parts(plain(body) if isinstance(body, str) else body, 0):
         # A gateway often repeats the message of its upstream
         if value not in found[kind] and not (kind == "message" and any(value in each for each in found[kind])):
             found[kind].append(value)
     message = ": ".join(each.rstrip(" :") for each in found["message"])[:_CHARS_MAX]
-    in_words = _wait_in_words(message)
-    return Words(
+    in_message = _wait_in_message(message)
+    return ErrorBody(
         " ".join(found["code"]),
         message,
         next(iter(found["param"]), ""),
         next(iter(found["status"]), None),
-        next(iter(found["wait"]), in_words),
+        next(iter(found["wait"]), in_message),
     )
 
 
 def plain(text: str) -> str:
-    """Return the text of a plain or HTML body on one line; a page is represented by its title."""
+    """Return a plain text or HTML body on one line. If an HTML page has a title, return only the title."""
     title = re.search(r"<title[^<>]*>([^<]*)</title>", text, re.IGNORECASE)
     found = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
     return " ".join(found.split())
 
 
-def _said(value: Any, level: int) -> Iterator[tuple[_Kind, Any]]:
+def _parts(value: Any, level: int) -> Iterator[tuple[_Kind, Any]]:
     if level > _LEVELS_MAX:
         return
     if isinstance(value, str):
-        yield from _said_in_text(value, level)
+        yield from _parts_of_text(value, level)
     elif isinstance(value, list):
         for item in cast("list[Any]", value)[:_ITEMS_MAX]:
-            yield from _said(item, level + 1)
+            yield from _parts(item, level + 1)
     elif isinstance(value, dict):
-        yield from _said_in_object(cast("dict[str, Any]", value), level)
+        yield from _parts_of_object(cast("dict[str, Any]", value), level)
 
 
-def _said_in_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_Kind, Any]]:
+def _parts_of_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_Kind, Any]]:
     if "loc" in members and isinstance(members.get("msg"), str):
-        # FastAPI's description of an invalid field; `input` beside it repeats the request
-        places = cast("list[Any]", members["loc"] if isinstance(members["loc"], list) else [members["loc"]])
-        yield "message", f"{'.'.join(map(str, places))}: {members['msg']}"
+        # FastAPI's description of an invalid field. Its other member `input` repeats the request
+        path = cast("list[Any]", members["loc"] if isinstance(members["loc"], list) else [members["loc"]])
+        yield "message", f"{'.'.join(map(str, path))}: {members['msg']}"
         return
     folded = [(re.sub(r"[^a-z]", "", key.lower()), value) for key, value in members.items()]
     for name, value in folded:
-        if name in _CODES and isinstance(value, str | int) and not isinstance(value, bool):
-            yield from _said_by_code(str(value))
+        if name in _CODE_KEYS and isinstance(value, str | int) and not isinstance(value, bool):
+            yield from _parts_of_code(str(value))
         elif name == "param" and isinstance(value, str):
             yield "param", value
-        elif name in _WAITS:
-            yield from _said_of_wait(value)
-    # Plain texts come before nested objects
+        elif name in _WAIT_KEYS:
+            yield from _parts_of_wait(value)
+    # Texts before nested objects, so that the message of the outer error comes first
     for name, value in sorted(folded, key=lambda member: not isinstance(member[1], str)):
-        if name in _SAYING or name.endswith(("message", "messages")) or _holds_an_error(value):
-            yield from _said(value, level + 1)
+        if name in _MESSAGE_KEYS or name.endswith(("message", "messages")) or _has_error_member(value):
+            yield from _parts(value, level + 1)
 
 
-def _holds_an_error(value: Any) -> bool:
+def _has_error_member(value: Any) -> bool:
     """Whether a value is an object with a member whose name contains `error`."""
     return isinstance(value, dict) and any("error" in key.lower() for key in cast("dict[str, Any]", value))
 
 
-def _said_by_code(code: str) -> Iterator[tuple[_Kind, Any]]:
+def _parts_of_code(code: str) -> Iterator[tuple[_Kind, Any]]:
     if code.strip():
         yield "code", code
     if re.fullmatch(r"[45]\d\d", code):
         yield "status", int(code)
 
 
-def _said_of_wait(value: Any) -> Iterator[tuple[_Kind, Any]]:
+def _parts_of_wait(value: Any) -> Iterator[tuple[_Kind, Any]]:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         yield "wait", float(value)
     elif isinstance(value, str) and (seconds := _seconds(value)) is not None:
         yield "wait", seconds
 
 
-def _said_in_text(text: str, level: int) -> Iterator[tuple[_Kind, Any]]:
-    """Read a text, or the JSON in it together with the words before it."""
+def _parts_of_text(text: str, level: int) -> Iterator[tuple[_Kind, Any]]:
+    """Read a text. If it has JSON in it, read the JSON and the text before it."""
     text = plain(text) if _PAGE.search(text) else text.strip()
     start = text.find("{")
-    inner = list(_said(_json_at(text, start), level + 1)) if start >= 0 else []
+    inner = list(_parts(_json_at(text, start), level + 1)) if start >= 0 else []
     if any(kind == "message" for kind, _ in inner):
         text = text[:start].rstrip(" \t\r\n:-[(\"'")
     if text:
@@ -160,9 +160,9 @@ def _json_at(text: str, start: int) -> Any:
         return None
 
 
-def _wait_in_words(message: str) -> float | None:
-    """The wait in "Please try again in 6m0s."."""
-    found = _WAIT_IN_WORDS.search(message)
+def _wait_in_message(message: str) -> float | None:
+    """Return the wait in a message such as "Please try again in 6m0s", in seconds, or None."""
+    found = _WAIT_IN_MESSAGE.search(message)
     return _seconds(found.group(1)) if found else None
 
 
@@ -174,10 +174,10 @@ def _seconds(text: str) -> float | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; NaN and Infinity become null, since neither database stores them.
+    """Parse JSON. NaN and Infinity become null, because the databases cannot store them as JSON.
 
     Raises:
-        ValueError: it is no JSON, or nested too deeply.
+        ValueError: if the text is no JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, parse_constant=lambda _name: None)

@@ -1,7 +1,6 @@
-"""Reads a stream of server-sent events, and keeps the lines that are no events.
+"""Reads a stream of server-sent events, and keeps the lines that do not belong to events.
 
-The usual readers drop fields that the standard does not know. Some servers report their errors in such fields, or as
-plain lines.
+Other readers drop fields that are not in the standard. Some servers report errors in such fields, or as plain lines.
 """
 
 import re
@@ -9,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from redraft.providers.shared.error_bodies import json_or_text, parse_json, words_of
+from redraft.providers.shared.error_bodies import json_or_text, parse_json, read_error_body
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NAMED_JSON = re.compile(r"\s*([\w-]{1,40}):\s*(?=[{\[])")
@@ -18,14 +17,14 @@ _EVIDENCE_CHARS_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event; `name` is None for a line that is no part of an event."""
+    """One event. `name` is None for a line that does not belong to an event."""
 
     name: str | None
     data: str
 
 
 async def events_in(texts: AsyncIterable[str]) -> AsyncIterator[StreamEvent]:
-    """Yield the events of a stream, and each line that is no part of one, in their order."""
+    """Yield the events of a stream, and the lines that do not belong to events, in order."""
     name, data = "", list[str]()
     async for line in _lines(texts):
         field, _, value = line.removeprefix("\ufeff").partition(":")
@@ -44,7 +43,7 @@ async def events_in(texts: AsyncIterable[str]) -> AsyncIterator[StreamEvent]:
 
 
 async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
-    """Split at the line ends of events only: `str.splitlines` would split within JSON."""
+    # `str.splitlines` also splits at characters such as U+2028, which may occur in JSON
     parts = list[str]()
     ends_with_return = False
     async for text in texts:
@@ -60,7 +59,7 @@ async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
 
 
 class Evidence:
-    """The text of a stream outside of events, up to a limit. It may be an error message."""
+    """The lines of a stream that do not belong to events, up to a limit. They may be an error message."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -77,10 +76,10 @@ class Evidence:
 
     @property
     def is_error(self) -> bool:
-        return bool(self) and words_of(self.body()).is_error
+        return bool(self) and read_error_body(self.body()).is_error
 
     def body(self) -> Any:
-        """The JSON values, or the text if it is no JSON."""
+        """Return the lines as JSON values, or as text if they are no JSON."""
         whole = "\n".join(self._texts)
         try:
             return parse_json(whole)
@@ -92,7 +91,7 @@ class Evidence:
 
 
 def _value(text: str) -> Any:
-    """A line as JSON; a name before it becomes its key."""
+    """Parse a line as JSON. A name before the JSON, such as `error: {…}`, becomes its key."""
     named = _NAMED_JSON.match(text)
     if named is None:
         return json_or_text(text)

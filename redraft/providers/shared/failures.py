@@ -1,7 +1,7 @@
-"""Translates the status and body of a provider's failure to the error codes of the contract.
+"""Translates the status and the body of a provider's error response into the error codes of this product.
 
-Works on what came over the wire (OpenAI's and Anthropic's error objects, and the plain text or HTML of
-compatible servers), so that one table serves every vendor. No secret leaves this module.
+It reads the response itself and not the errors of the SDKs. So one table covers OpenAI, Anthropic and compatible
+servers, which answer with plain text or HTML, too. Secrets are redacted here.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from redraft.domain.calls.backoff import read_retry_after, read_seconds
 from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
-from redraft.providers.shared.error_bodies import Words, plain, words_of
+from redraft.providers.shared.error_bodies import ErrorBody, plain, read_error_body
 from redraft.providers.shared.limit_refusals import refusal_kind
 from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
@@ -21,11 +21,11 @@ from redraft.redaction import MARK, redact
 _MESSAGE_CHARS = 600
 # A call with less remaining time than this counts as timed out.
 _NO_TIME_S = 0.01
-# The status of an error that a 200 holds, if it names no other
+# Stands for the status of an error in a 200 response if the error has no status of its own
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
-_SOON_S = 120.0
-# Names of error classes of aiohttp and httpx2; only the first call imports these libraries
+_SHORT_WAIT_S = 120.0
+# Names of error classes of aiohttp and httpx2. Not the classes, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
 _LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
 _NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")
@@ -36,7 +36,14 @@ _HEADER_KEPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """Whose API answered, for messages: the settings of its key and its address, and the secret to redact."""
+    """The vendor of an API, for messages.
+
+    Attributes:
+        label: the vendor's name.
+        key_setting: the setting of the API key.
+        url_setting: the setting of the address.
+        secret: the API key, which `redact` removes.
+    """
 
     label: str
     key_setting: str
@@ -49,6 +56,7 @@ class Vendor:
         return self.label[:1].upper() + self.label[1:]
 
     def redact(self, text: str) -> str:
+        # A shorter key could be a part of many words
         if len(self.secret) >= 8:
             text = text.replace(self.secret, MARK)
         return redact(text)
@@ -56,7 +64,7 @@ class Vendor:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP response. `body` is JSON values, or text if it was no JSON."""
+    """An HTTP response. `body` is JSON values, or the text of a body that is no JSON."""
 
     status: int
     body: Any
@@ -67,37 +75,37 @@ class Answer:
 class _Rule:
     code: ProviderErrorCode
     advice: str
-    is_met: Callable[[int, Words], bool]
+    is_met: Callable[[int, ErrorBody], bool]
 
 
-def _status(*statuses: int) -> Callable[[int, Words], bool]:
-    return lambda status, _words: status in statuses
+def _has_status(*statuses: int) -> Callable[[int, ErrorBody], bool]:
+    return lambda status, _body: status in statuses
 
 
-def _is_soon(words: Words) -> bool:
-    return words.wait_s is not None and words.wait_s <= _SOON_S
+def _is_short_wait(error: ErrorBody) -> bool:
+    return error.wait_s is not None and error.wait_s <= _SHORT_WAIT_S
 
 
-def _codes(pattern: str) -> Callable[[int, Words], bool]:
+def _has_code(pattern: str) -> Callable[[int, ErrorBody], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
-    return lambda _status, words: bool(expression.search(words.codes))
+    return lambda _status, error: bool(expression.search(error.codes))
 
 
-def _says(pattern: str, *statuses: int) -> Callable[[int, Words], bool]:
+def _has_message(pattern: str, *statuses: int) -> Callable[[int, ErrorBody], bool]:
     expression = re.compile(pattern, re.IGNORECASE)
     known = {*statuses, _NO_STATUS}
-    return lambda status, words: (not statuses or status in known) and bool(expression.search(words.message))
+    return lambda status, error: (not statuses or status in known) and bool(expression.search(error.message))
 
 
-def _says_without_status(pattern: str) -> Callable[[int, Words], bool]:
-    """Whether an error without a status has such words in its message."""
+def _has_message_without_status(pattern: str) -> Callable[[int, ErrorBody], bool]:
+    # For patterns that are too general for an error with a status, whose status says more
     expression = re.compile(pattern, re.IGNORECASE)
-    return lambda status, words: status == _NO_STATUS and bool(expression.search(words.message))
+    return lambda status, error: status == _NO_STATUS and bool(expression.search(error.message))
 
 
-def _refuses_limit(about: str) -> Callable[[int, Words], bool]:
-    return lambda status, words: (
-        status in {_NO_STATUS, 400, 413, 416, 422, 500} and refusal_kind(words.message) == about
+def _refuses_limit(about: str) -> Callable[[int, ErrorBody], bool]:
+    return lambda status, error: (
+        status in {_NO_STATUS, 400, 413, 416, 422, 500} and refusal_kind(error.message) == about
     )
 
 
@@ -106,29 +114,32 @@ SHORTEN = "Shorten the task, the sources or the criteria, or use a model with a 
 _FILTERED = "The provider's content filter stopped it; the same request will be stopped again."
 _MODEL = "Check the model's name and that the account behind {key} may use it."
 
-# The first matching rule decides: exact codes before words, and words before statuses.
+# The first matching rule decides. Codes come before patterns of messages, and these before statuses, because vendors
+# use one status for several errors
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "provider_quota",
         _QUOTA,
-        _codes(r"insufficient_quota|billing|insufficient_balance|credits?_exhausted"),
+        _has_code(r"insufficient_quota|billing|insufficient_balance|credits?_exhausted"),
     ),
     _Rule(
         "content_filtered",
         _FILTERED,
-        _codes(r"content_filter|content_policy|ResponsibleAI|invalid_prompt|data_?inspection"),
+        _has_code(r"content_filter|content_policy|ResponsibleAI|invalid_prompt|data_?inspection"),
     ),
     _Rule(
-        "context_too_long", SHORTEN, _codes(r"context_length|exceed_context|request_too_large|string_above_max_length")
+        "context_too_long",
+        SHORTEN,
+        _has_code(r"context_length|exceed_context|request_too_large|string_above_max_length"),
     ),
-    _Rule("context_too_long", SHORTEN, _says(r"request too large for", 413, 429)),
-    _Rule("provider_rate_limited", "", _codes(r"rate_?limit|throttl|too_?many_?requests")),
-    # Google also calls a rate limit per minute a quota
-    _Rule("provider_rate_limited", "", lambda status, words: status in {429, _NO_STATUS} and _is_soon(words)),
+    _Rule("context_too_long", SHORTEN, _has_message(r"request too large for", 413, 429)),
+    _Rule("provider_rate_limited", "", _has_code(r"rate_?limit|throttl|too_?many_?requests")),
+    # Google uses the word quota for a rate limit per minute, too
+    _Rule("provider_rate_limited", "", lambda status, error: status in {429, _NO_STATUS} and _is_short_wait(error)),
     _Rule(
         "provider_quota",
         _QUOTA,
-        _says(
+        _has_message(
             r"exceeded your current quota|credit balance|(insufficient|not enough|out of) (balance|credit|fund)"
             r"|usage limits?\b|hard limit|billing|quota (is |has been )?(exceeded|exhausted|used)|payment required"
             r"|\b(key|spend\w*|total|monthly) limit (is |has been )?(exceeded|reached)"
@@ -137,11 +148,11 @@ _RULES: tuple[_Rule, ...] = (
             *(400, 402, 403, 429, 500, 502, 503),
         ),
     ),
-    _Rule("provider_quota", _QUOTA, _status(402)),
+    _Rule("provider_quota", _QUOTA, _has_status(402)),
     _Rule(
         "content_filtered",
         _FILTERED,
-        _says(
+        _has_message(
             r"content (management|filter|policy)|content filtering|flagged|safety system"
             r"|(inappropriate|sensitive) content|guardrail|敏感|违规",
             *(400, 403, 422),
@@ -152,7 +163,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         "context_too_long",
         SHORTEN,
-        _says(
+        _has_message(
             r"maximum context length|context (window|limit|length)|context size|prompt is too long"
             r"|longer than the maximum model length|reduce the length of the (messages|prompt|input)"
             r"|too many (input )?tokens|max_tokens must be at least 1, got -|max(imum)? context|n_ctx|上下文|超长"
@@ -163,46 +174,46 @@ _RULES: tuple[_Rule, ...] = (
             *(400, 413, 422, 500, 502, 503),
         ),
     ),
-    _Rule("context_too_long", SHORTEN, _status(413)),
-    _Rule("unknown_model", _MODEL, _codes(r"model_not_found|model_decommissioned|DeploymentNotFound")),
+    _Rule("context_too_long", SHORTEN, _has_status(413)),
+    _Rule("unknown_model", _MODEL, _has_code(r"model_not_found|model_decommissioned|DeploymentNotFound")),
     _Rule(
         "unknown_model",
         _MODEL,
-        lambda status, words: status == 404 and "model" in re.findall(r"\w+", words.message.lower()),
+        lambda status, error: status == 404 and "model" in re.findall(r"\w+", error.message.lower()),
     ),
     _Rule(
         "unknown_model",
         _MODEL,
-        _says(
+        _has_message(
             r"model\W.*(not exist|not found|not a valid model|decommissioned)|not a valid model|unknown model"
             r"|no such model|model (identifier|id|name) (is|was) invalid|invalid model (identifier|id|name)",
             400,
             422,
         ),
     ),
-    _Rule("provider_auth", "Check {key}.", _codes(r"invalid_?api_?key|api_?key_?invalid")),
-    _Rule("provider_auth", "Check {key}.", _status(401, 403)),
+    _Rule("provider_auth", "Check {key}.", _has_code(r"invalid_?api_?key|api_?key_?invalid")),
+    _Rule("provider_auth", "Check {key}.", _has_status(401, 403)),
     _Rule(
         "provider_auth",
         "Check {key}.",
-        _says_without_status(
+        _has_message_without_status(
             r"api key|unauthori[sz]ed|not authori[sz]ed|authenticat|not logged in|log ?in fail|token has expired"
             r"|access ?denied|forbidden"
         ),
     ),
-    _Rule("provider_rate_limited", "", _status(429)),
+    _Rule("provider_rate_limited", "", _has_status(429)),
     _Rule(
         "provider_rate_limited",
         "",
-        _says(
+        _has_message(
             r"rate.?limit|too many requests|throttl|rate exceeded|request limit (is |was )?(reached|exceeded)|速率", 400
         ),
     ),
-    _Rule("provider_unavailable", "", _codes(r"overloaded|server_error|api_error|timeout")),
-    _Rule("provider_unavailable", "", lambda status, _words: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
-    _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _status(404, 405)),
+    _Rule("provider_unavailable", "", _has_code(r"overloaded|server_error|api_error|timeout")),
+    _Rule("provider_unavailable", "", lambda status, _body: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
+    _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _has_status(404, 405)),
 )
-# An error inside a 200 has no status of its own, but in most cases a code or a type that implies one.
+# An error in a 200 response has no status, but in most cases a code or a type that implies a status
 _STATUS_OF_CODE = tuple(
     (re.compile(pattern, re.IGNORECASE), status)
     for pattern, status in (
@@ -213,18 +224,20 @@ _STATUS_OF_CODE = tuple(
         (r"invalid_?request|bad_?request|invalid_?argument|validation", 400),
     )
 )
-_ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _words: True)
+_ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _body: True)
 
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
-    """Return the error for an HTTP error status, or for a 200 that holds no reply."""
-    words = _words_of(answer)
-    status = _meant_status(answer, words)
-    rule = next((rule for rule in _RULES if rule.is_met(status, words)), _ANY_OTHER)
+    """Return the error for an HTTP error status, or for a 200 response without a reply."""
+    error = _error_of(answer)
+    status = _effective_status(answer, error)
+    rule = next((rule for rule in _RULES if rule.is_met(status, error)), _ANY_OTHER)
     wait_s = retry_after_s(answer.headers)
     if wait_s is None and rule.code in RETRYABLE_CODES:
-        wait_s = words.wait_s
-    message = _sentence(f"{vendor.capital} {_verb(answer)}: {_said(vendor, answer, words)}", _asked_to_wait(wait_s))
+        wait_s = error.wait_s
+    message = _sentence(
+        f"{vendor.capital} {_verb(answer)}: {_message_of(vendor, answer, error)}", _wait_sentence(wait_s)
+    )
     advice = rule.advice.format(key=vendor.key_setting, url=vendor.url_setting)
     return ProviderError(
         rule.code,
@@ -239,23 +252,23 @@ def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
 def _verb(answer: Answer) -> str:
     if answer.status >= 400:
         return f"answered {answer.status}"
-    is_object = isinstance(answer.body, dict | list) and words_of(answer.body).is_error
+    is_object = isinstance(answer.body, dict | list) and read_error_body(answer.body).is_error
     return "reported an error" if is_object else f"answered {answer.status} with something that is no reply of a model"
 
 
-def _words_of(answer: Answer) -> Words:
-    """The message of an error; for a body without one, the beginning of the body."""
-    words = words_of(answer.body)
-    if words.message or not answer.body:
-        return words
-    return replace(words, message=plain(json.dumps(answer.body, ensure_ascii=False)[:_MESSAGE_CHARS]))
+def _error_of(answer: Answer) -> ErrorBody:
+    """Return the parts of an error. If the body has no message, its beginning is the message."""
+    error = read_error_body(answer.body)
+    if error.message or not answer.body:
+        return error
+    return replace(error, message=plain(json.dumps(answer.body, ensure_ascii=False)[:_MESSAGE_CHARS]))
 
 
-def _said(vendor: Vendor, answer: Answer, words: Words) -> str:
-    return vendor.redact(words.message)[:_MESSAGE_CHARS] or ("no message" if answer.status >= 400 else "an empty body")
+def _message_of(vendor: Vendor, answer: Answer, error: ErrorBody) -> str:
+    return vendor.redact(error.message)[:_MESSAGE_CHARS] or ("no message" if answer.status >= 400 else "an empty body")
 
 
-def _asked_to_wait(seconds: float | None) -> str:
+def _wait_sentence(seconds: float | None) -> str:
     if seconds is None or seconds < 1:
         return ""
     units = ((3600, "h"), (60, "min"))
@@ -263,17 +276,15 @@ def _asked_to_wait(seconds: float | None) -> str:
     return f"It asked to wait {round(seconds / size, 1):g} {unit}."
 
 
-def _sentence(said: str, advice: str) -> str:
+def _sentence(text: str, advice: str) -> str:
     if not advice:
-        return said
-    return f"{said} {advice}" if said.endswith((".", "!", "?")) else f"{said}. {advice}"
+        return text
+    return f"{text} {advice}" if text.endswith((".", "!", "?")) else f"{text}. {advice}"
 
 
 def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
-    """Return the error for a call without a whole answer. `error` is the SDK's.
-
-    aiohttp's own error decides: the SDKs' transport reports a connection that broke as one that timed out.
-    """
+    """Return the error for a call whose answer is missing or incomplete. `error` is the error of the SDK."""
+    # aiohttp's error among the causes decides: for a broken connection, the SDKs' transport reports a timeout
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
     if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
         return ProviderError(
@@ -281,19 +292,19 @@ def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, 
             f"{vendor.url_setting} is no address that begins with http:// or https://.",
         )
     if not kinds.keys().isdisjoint(_LATE_CONNECTION) or ("ConnectTimeout" in kinds and "ClientError" not in kinds):
-        return ProviderError("provider_timeout", _lateness(vendor, left, timeouts, is_connecting=True))
+        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=True))
     refused = next((kinds[name] for name in _NO_CONNECTION if name in kinds), None)
     if refused is not None:
         reason = vendor.redact(str(refused))
         setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
         return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
     if "ClientError" not in kinds and not kinds.keys().isdisjoint({"TimeoutError", "TimeoutException"}):
-        return ProviderError("provider_timeout", _lateness(vendor, left, timeouts, is_connecting=False))
+        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=False))
     return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
 
 
-def _lateness(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecting: bool) -> str:
-    """Which timeout of a call expired, and its setting."""
+def _timeout_message(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecting: bool) -> str:
+    """Return a message that names the expired timeout and its setting."""
     if left.seconds <= _NO_TIME_S:
         return (
             f"{vendor.capital} gave no whole answer in {left.total_s:.4g} s, all that the call had:"
@@ -311,20 +322,20 @@ def _lateness(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecti
 
 
 def selected_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers for the ledger: request id, rate limits, retry-after."""
+    """Return the headers for the ledger: request id, rate limits, retry-after."""
     return {name.lower(): value[:300] for name, value in headers.items() if _HEADER_KEPT.fullmatch(name)}
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Return the wait that a provider asks for in its headers, in seconds, or None."""
     lowered = {name.lower(): value for name, value in headers.items()}
-    # The SDKs of both vendors also prefer the header with milliseconds, which is more precise
+    # The SDKs of both vendors read this header first, too
     milliseconds = read_seconds(lowered.get("retry-after-ms"))
     return read_retry_after(lowered.get("retry-after"), now) if milliseconds is None else milliseconds / 1000
 
 
 def redacted(vendor: Vendor, value: Any) -> Any:
-    """JSON values without anything that looks like a key."""
+    """Return JSON values without API keys, and without texts that look like keys."""
     if isinstance(value, str):
         return vendor.redact(value)[:_RESPONSE_CHARS_MAX]
     if isinstance(value, list):
@@ -334,12 +345,12 @@ def redacted(vendor: Vendor, value: Any) -> Any:
     return value
 
 
-def _meant_status(answer: Answer, words: Words) -> int:
-    """The status; for an error inside a 200 the one that it names or implies."""
+def _effective_status(answer: Answer, error: ErrorBody) -> int:
+    """Return the status of an error. For an error in a 200 response, return the status that it names or implies."""
     if answer.status >= 400:
         return answer.status
-    named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(words.codes))
-    return words.status or next(named, _NO_STATUS)
+    named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(error.codes))
+    return error.status or next(named, _NO_STATUS)
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -1,7 +1,8 @@
-"""Reads refusals of an output limit: it exceeds the model's own limit, or the context that prompt and output share.
+"""Reads error messages that refuse an output limit.
 
-Servers word these refusals in dozens of ways. So the words decide only which of the two limits is meant. The limit
-that was sent decides what each number in the message means.
+The limit exceeds either the model's own output limit, or the context that prompt and output share. Servers word these
+messages in dozens of ways. So the wording decides only which of the two limits is meant. The meaning of each number in
+the message is inferred by comparison with the limit that was sent.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Literal
 
 _NUMBER = re.compile(r"(?<![\w.#/-])((?<!\[)\d{1,3}(?:[,_']\d{3})+|\d+)(?![\w-]|\.\d)")
 _N = r"(?<!\d)(\d[\d,_']{0,30})"
-# Counts of a context or of a model's output; smaller numbers are versions or list numbers.
+# Smaller numbers are parts of versions or list numbers, because no model has such a small context or output limit
 _SMALLEST_LIMIT = 16
 
 _LIMIT_NAMED = re.compile(
@@ -30,12 +31,12 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _EXCESS = re.compile(
-    r"too (large|big|high|many|long|great)|exceed|greater|larger|above|more than|at most|maximum|limit"
+    r"too (large|big|high|many|long|great)|exceed|greater|larger|above|more than|at maximum|maximum|limit"
     r"|(less|lower|smaller) than|not less or equal|<=|≤|>|range|invalid|reduce|context.?length"
     r"|范围|超过|超出|大于|最大|上限|限制",
     re.IGNORECASE,
 )
-_OTHER_COMPLAINT = re.compile(
+_OTHER_ERROR = re.compile(
     r"tokens'? is not supported|field required|is required|is missing|must be (at least|greater|positive)"
     r"|greater than or equal to [01]\b",
     re.IGNORECASE,
@@ -56,7 +57,7 @@ _OF_CONTEXT = re.compile(
     r"(?:context|model|sequence|max_seq)[ _'s]*(?:maximum )?(?:length|len|size|window|limit)"
     r"(?:(?!prompt|input)\D){0,30}?"
     + _N
-    + rf"|(?:>|<=|≤|at most|less than or equal to|not exceed)\s*`?{_N}|limit(?: is| of|:)?\s*{_N}"
+    + rf"|(?:>|<=|≤|at maximum|less than or equal to|not exceed)\s*`?{_N}|limit(?: is| of|:)?\s*{_N}"
     + rf"|{_N}(?: tokens?)? (?:maximum|max) context",
     re.IGNORECASE,
 )
@@ -74,21 +75,21 @@ class LimitRefusal:
     """The statement of a server about an output limit that it refuses.
 
     Attributes:
-        about: `output` if the model cannot write that much; `context` if prompt and output together are too long.
-        most: the maximum in tokens of the output, or of the whole context; None if the server names no number.
-        prompt: tokens of the prompt as the server counts them; None if it does not say.
-        is_prompt_exact: False where the server stopped counting.
+        about: `output` if the model's output limit is lower; `context` if prompt and output together are too long.
+        maximum: the maximum of the output, or of the context, in tokens; None if the message has no such number.
+        prompt: the length of the prompt in tokens; None if the message has no such number.
+        is_prompt_exact: False if the message says "at least", because the server stopped counting.
     """
 
     about: Literal["output", "context"]
-    most: int | None = None
+    maximum: int | None = None
     prompt: int | None = None
     is_prompt_exact: bool = True
 
 
 def refusal_kind(message: str) -> Literal["output", "context"] | None:
-    """Return which limit a refusal means; None if it means neither."""
-    if _OTHER_COMPLAINT.search(message) or not _EXCESS.search(message):
+    """Return the limit that a message is about, or None if it is about neither."""
+    if _OTHER_ERROR.search(message) or not _EXCESS.search(message):
         return None
     is_named = bool(_LIMIT_NAMED.search(message))
     if (is_named or _OUTPUT.search(message)) and _PROMPT.search(message) and _CONTEXT.search(message):
@@ -96,42 +97,42 @@ def refusal_kind(message: str) -> Literal["output", "context"] | None:
     return "output" if is_named else None
 
 
-def read_refusal(message: str, asked: int, *, is_of_context: bool = False) -> LimitRefusal | None:
-    """Read the refusal of an output limit of `asked` tokens; None if the message is not about the limit.
+def read_refusal(message: str, requested: int, *, is_of_context: bool = False) -> LimitRefusal | None:
+    """Read the refusal of an output limit. Return None if the message is not about an output limit.
 
     Args:
-        message: the server's words.
-        asked: the limit that was sent.
-        is_of_context: whether the refusal is known to be about the length of the context. Then a message that names
-            neither prompt nor output may mean their sum.
+        message: the message of the server.
+        requested: the output limit that was sent, in tokens.
+        is_of_context: whether the error code says that the context is too long. Then a message that names neither
+            prompt nor output may mean the sum of both.
     """
     message = _STATUS.sub("", message)
     kind = refusal_kind(message)
     if kind == "output":
-        return LimitRefusal("output", _most_output(message, asked))
-    is_vague = is_of_context and not _PROMPT_ALONE.search(message) and not _OTHER_COMPLAINT.search(message)
+        return LimitRefusal("output", _maximum_output(message, requested))
+    is_vague = is_of_context and not _PROMPT_ALONE.search(message) and not _OTHER_ERROR.search(message)
     if kind == "context" or is_vague:
-        return _of_context(message, asked)
-    return _in_other_words(message, asked)
+        return _of_context(message, requested)
+    return _of_unknown_wording(message, requested)
 
 
-def _in_other_words(message: str, asked: int) -> LimitRefusal | None:
-    """Read a message in an unknown language: numbers that add up, or the limit's name with a smaller number."""
-    if summed := _by_sum(message, asked):
+def _of_unknown_wording(message: str, requested: int) -> LimitRefusal | None:
+    """Read a message of unknown wording, by numbers that add up, or by the limit's name and a smaller number."""
+    if summed := _by_sum(message, requested):
         return summed
-    if not _LIMIT_NAMED.search(message) or _OTHER_COMPLAINT.search(message) or _UNKNOWN.search(message):
+    if not _LIMIT_NAMED.search(message) or _OTHER_ERROR.search(message) or _UNKNOWN.search(message):
         return None
-    most = _most_output(message, asked)
-    return None if most is None else LimitRefusal("output", most)
+    maximum = _maximum_output(message, requested)
+    return None if maximum is None else LimitRefusal("output", maximum)
 
 
-def _by_sum(message: str, asked: int) -> LimitRefusal | None:
-    """Find the context where the message names the lengths of prompt and output, and their sum."""
+def _by_sum(message: str, requested: int) -> LimitRefusal | None:
+    """Find the context in a message that has the lengths of prompt and output and their sum."""
     numbers = _numbers(message)
     for total in numbers:
-        prompt = total - asked
+        prompt = total - requested
         others = list(numbers)
-        for part in (total, asked, prompt):
+        for part in (total, requested, prompt):
             if part not in others:
                 break
             others.remove(part)
@@ -141,15 +142,16 @@ def _by_sum(message: str, asked: int) -> LimitRefusal | None:
     return None
 
 
-def _most_output(message: str, asked: int) -> int | None:
-    """The largest number below the limit that was sent: smaller ones are parts of model names and versions."""
-    below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= asked]
+def _maximum_output(message: str, requested: int) -> int | None:
+    """Return the largest number below the limit that was sent, or None."""
+    # Smaller numbers are in most cases parts of model names and versions
+    below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= requested]
     excluded = {_number(found) - 1 for found in _EXCLUSIVE.findall(message) for found in found if found}
     inside = [number - 1 if number - 1 in excluded else number for number in below]
-    return max((number for number in inside if number < asked), default=None)
+    return max((number for number in inside if number < requested), default=None)
 
 
-def _of_context(message: str, asked: int) -> LimitRefusal:
+def _of_context(message: str, requested: int) -> LimitRefusal:
     is_exact = "at least" not in message
     if found := _SUM.search(message):
         return LimitRefusal("context", _number(found[3]), _number(found[1]), is_exact)
@@ -157,17 +159,17 @@ def _of_context(message: str, asked: int) -> LimitRefusal:
         return LimitRefusal("context", _number(found[2]), _number(found[3]), is_exact)
     context = _first(_OF_CONTEXT, message)
     if context is None or context < _SMALLEST_LIMIT:
-        return _by_sum(message, asked) or LimitRefusal("context")
+        return _by_sum(message, requested) or LimitRefusal("context")
     prompt = _first(_OF_PROMPT, message)
     if prompt is None:
-        prompt = _prompt_by_sum(message, asked, context)
+        prompt = _prompt_by_sum(message, requested, context)
     return LimitRefusal("context", context, prompt, is_exact)
 
 
-def _prompt_by_sum(message: str, asked: int, context: int) -> int | None:
-    """The length of the prompt, from a number that is the sum of prompt and output."""
+def _prompt_by_sum(message: str, requested: int, context: int) -> int | None:
+    """Compute the length of the prompt from a number that is the sum of prompt and output, or return None."""
     total = max(_numbers(message), default=0)
-    return total - asked if total > context and total > asked else None
+    return total - requested if total > context and total > requested else None
 
 
 def _first(pattern: re.Pattern[str], message: str) -> int | None:

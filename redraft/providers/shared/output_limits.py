@@ -1,7 +1,7 @@
-"""Lowers the output limit to one that the model accepts, unless a user set the limit.
+"""Lowers the output limit to a value that the model accepts, unless a user has set the limit.
 
-The model's own limit is valid for every prompt. The context that prompt and reply share is stored for the model. For
-the refused prompt, the room for a reply is then known. For other prompts it is estimated.
+A model has an output limit for all prompts, and a context that prompt and reply share. Both are learned from refusals.
+For a refused prompt, the remaining length for a reply is then known. For other prompts it is estimated.
 """
 
 import hashlib
@@ -23,29 +23,29 @@ T = TypeVar("T")
 _KEPT_MAX = 256
 # A shorter reply is useless. It is also the minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
 _REPLY_MIN = 64
-# If the server names no number, the limit is halved, down to this: four times from the evaluator's default
+# If a refusal has no number, the limit is halved, but not below this value: four times from the evaluator's default
 _HALVED_MIN = 256
-# Holds for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
+# Valid for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
 _BYTES_PER_TOKEN = 3
 _SHORTEN = "shorten the task, the sources or the criteria, or use a model with a larger context"
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    most: int | None = None
+class _LearnedLimits:
+    maximum: int | None = None
     context: int | None = None
 
 
 class OutputLimits:
-    """The limits learned for each model in this process; the least recently used are dropped first."""
+    """The limits of models that this process has learned. The least recently used limits are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of_model: OrderedDict[str, _Known] = OrderedDict()
+        self._of_model: OrderedDict[str, _LearnedLimits] = OrderedDict()
         self._of_prompt: OrderedDict[str, int] = OrderedDict()
 
     def fitted(self, body: dict[str, Any], origin: LimitOrigin) -> dict[str, Any]:
-        """Return the request with an output limit that its model accepts; a limit that a person set is not changed."""
+        """Return the request with an output limit that its model accepts. A limit set by a user is not changed."""
         name = limit_name_in(body)
         if name is None or origin.is_fixed:
             return body
@@ -55,71 +55,71 @@ class OutputLimits:
                 return body
             self._of_model.move_to_end(body["model"])
             room = self._of_prompt.get(_prompt_key(body)) if known.context else None
-        limits = [body[name], known.most, room]
+        limits = [body[name], known.maximum, room]
         if known.context and room is None:
             estimate = known.context - _estimated_tokens(body)
-            # The estimate may be wrong, so send the call: a refusal names the real length of the prompt
+            # A low estimate may be wrong, so it is not used: a refusal then has the real length of the prompt
             limits.append(estimate if estimate >= _HALVED_MIN else None)
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
     def learn(self, refusal: LimitRefusal, sent: Mapping[str, Any]) -> int | None:
-        """Store the limit that a refusal names. Return the limit for the next call; None if there is no lower one."""
+        """Store the limit of a refusal. Return the limit for the next call, or None if no lower limit makes sense."""
         name = limit_name_in(sent)
         if name is None:
             return None
-        asked = sent[name]
-        lowered = _lowered(refusal, sent, asked=asked)
+        requested = sent[name]
+        lowered = _lowered(refusal, sent, requested=requested)
         if lowered is None:
             return None
         with self._lock:
-            known = self._of_model.get(sent["model"], _Known())
+            known = self._of_model.get(sent["model"], _LearnedLimits())
             if refusal.about == "context" and refusal.prompt is None and _prompt_key(sent) in self._of_prompt:
-                # Refused again: halve the limit, since small steps would take too many calls
-                lowered = min(lowered, max(asked // 2, _REPLY_MIN))
+                # The prompt was refused before: halve the limit, because small steps would take too many calls
+                lowered = min(lowered, max(requested // 2, _REPLY_MIN))
             if refusal.about == "output":
-                known = replace(known, most=lowered)
+                known = replace(known, maximum=lowered)
             else:
-                known = replace(known, context=refusal.most or _estimated_tokens(sent) + lowered)
+                known = replace(known, context=refusal.maximum or _estimated_tokens(sent) + lowered)
                 _keep(self._of_prompt, _prompt_key(sent), lowered)
             _keep(self._of_model, sent["model"], known)
         return lowered
 
 
 def limit_name_in(body: Mapping[str, Any]) -> str | None:
-    """Return the name of the output limit in a request; None without a limit."""
+    """Return the name of the output limit in a request. None if the request has no limit."""
     return next((name for name in LIMIT_NAMES if isinstance(body.get(name), int)), None)
 
 
 def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None) -> str:
-    """Return a message with the limit of the next call, or with a remedy for the user.
+    """Return a message that says the limit of the next call, or what the user can do.
 
     Args:
         refusal: the refusal of the server.
-        origin: the setting that the limit comes from.
-        lowered: a limit that the model accepts; None if none is known.
+        origin: the setting of the limit.
+        lowered: a limit that the model accepts; None if no such limit is known.
     """
     if origin.is_fixed:
         to = f" to at most {lowered}" if lowered else ""
         also = f", or {_SHORTEN}" if refusal.about == "context" else ""
-        return f"{origin.setting} fixes the room for the reply: lower it{to}{also}."
+        return f"Lower {origin.setting}{to}{also}. It sets the output limit."
     if lowered:
         return f"The next call asks for at most {lowered} tokens of output."
-    if refusal.prompt is None and refusal.most is None:
-        return f"Set {origin.setting} to what the model takes, or {_SHORTEN}."
+    if refusal.prompt is None and refusal.maximum is None:
+        return f"Set {origin.setting} to a limit that the model accepts, or {_SHORTEN}."
     return f"The prompt leaves no room for a reply: {_SHORTEN}."
 
 
-def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, asked: int) -> int | None:
-    if refusal.most is None:
-        return asked // 2 if asked // 2 >= _HALVED_MIN else None
+def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, requested: int) -> int | None:
+    if refusal.maximum is None:
+        return requested // 2 if requested // 2 >= _HALVED_MIN else None
     if refusal.about == "output":
-        return refusal.most
+        return refusal.maximum
     estimate = _estimated_tokens(sent)
     prompt = estimate if refusal.prompt is None else refusal.prompt
-    room = refusal.most - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
-    if room >= asked or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
+    room = refusal.maximum - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
+    if room >= requested or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
         # The estimate is wrong
-        room = asked // 2 if asked // 2 >= _HALVED_MIN else 0
+        room = requested // 2 if requested // 2 >= _HALVED_MIN else 0
     return room if room >= _REPLY_MIN else None
 
 

@@ -1,4 +1,4 @@
-"""The cost of calls, in integers of 1e-9 USD; an unknown price is None, never 0."""
+"""Computes the cost of calls in 1e-9 USD, as integers. An unknown cost is None, and never 0."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -18,13 +18,13 @@ def price_nano_usd(
     own_prices: Mapping[str, ModelPrice] | None = None,
     is_listed: bool = True,
 ) -> int | None:
-    """The price of a call.
+    """Return the cost of a call, or None if it is unknown.
 
     Args:
         ref: the model.
-        usage: its tokens; unknown input or output tokens make the price unknown, unless the model costs nothing.
-        own_prices: the prices in the settings by `provider:name`; they take precedence.
-        is_listed: whether the vendor's public price list applies; it does not on a compatible server.
+        usage: the tokens of the call. Without input or output tokens the cost is unknown, unless the model is free.
+        own_prices: the prices in the settings by `provider:name`. They have precedence over the price list.
+        is_listed: whether the public price list of the vendor applies. It does not apply to compatible servers.
     """
     own = (own_prices or {}).get(str(ref))
     if ref.provider == FREE_PROVIDER or (own is not None and own.is_free):
@@ -44,7 +44,7 @@ def _own_price(price: ModelPrice, input_tokens: int, cached_tokens: int, output_
 
 
 def _listed_price(ref: ModelRef, usage: Usage) -> int | None:
-    # The price list takes half a second to load.
+    # Imported here, because to load the price list takes half a second
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 

@@ -1,6 +1,6 @@
 """The interface of all providers: one Protocol, and its types.
 
-Each response becomes a `ChatReply` or a `ProviderError`; no type of an SDK leaves this package.
+A call returns a `ChatReply` or raises a `ProviderError`, so that no caller depends on an SDK.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ ADAPTATIONS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counted them; None if it did not say, never 0 for unknown."""
+    """The numbers of tokens that the provider reports. None means unknown."""
 
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
@@ -39,10 +39,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A usable reply; `text` is never blank.
+    """A usable reply, whose `text` is never blank.
 
-    `response` is the provider's body as JSON values, for the ledger. `headers` holds the selected ones
-    only (request id, rate limits).
+    `response` is the provider's body as JSON values, for the ledger. `headers` has only the headers for the ledger,
+    such as request id and rate limits.
     """
 
     text: str
@@ -54,15 +54,15 @@ class ChatReply:
 
 
 def sendable(text: str) -> str:
-    """Text that UTF-8 can encode: a lone surrogate (half a character) becomes `?`."""
+    """Replace lone surrogates (halves of characters) by `?`, because UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
-    """A 200 without a usable reply (cut, refused, filtered, broken off, empty). It is paid for.
+    """The error for a 200 response whose reply is cut off, refused, filtered, incomplete or empty. It has a cost.
 
     Attributes:
-        text: the text that arrived, for the ledger; never used as an answer or a verdict.
+        text: the text that arrived, for the ledger. It is never used as an answer or a verdict.
     """
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
@@ -74,14 +74,14 @@ class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
 
 
 class Provider(Protocol):
-    """One vendor's API, or one compatible server."""
+    """The API of one vendor, or of one compatible server."""
 
     name: str
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
-        """Return the request body as it will be sent; the ledger stores it before the call.
+        """Return the body of the request for a chat. The ledger stores this body before the call.
 
-        It depends only on the chat and on the adaptations that were learned for the model.
+        The body depends only on the chat and on the adaptations that this process has learned for the model.
         """
         ...
 
@@ -96,17 +96,16 @@ class Provider(Protocol):
         """Make the call, once, without retries.
 
         Args:
-            body: from `wire_body`; with `stream` true the reply is read as it comes.
-            timeout_s: for the whole call, in seconds.
-            on_delta: receives the answer's text in pieces, on the event loop, so it must not wait; the pieces
-                of a reply add up to its `text`. An exception that it raises ends the call and is passed on. After a
-                `ProviderError` the pieces sent so far are void.
-            limit_origin: the chat's; an error for the output limit names its setting.
+            body: the result of `wire_body`. If its `stream` is true, the reply is read as it arrives.
+            timeout_s: the time limit of the whole call, in seconds.
+            on_delta: receives the text of the answer in pieces, which together are the `text` of the reply. It is
+                called on the event loop, so it must not block. If it raises an exception, the call ends, and the
+                exception is passed on. After a `ProviderError`, the pieces are invalid.
+            limit_origin: the origin of the chat's output limit. An error about the limit names its setting.
 
         Raises:
-            ProviderError: there is no usable reply; an `UnusableReply` if tokens were spent (truncated, refused,
-                filtered, empty). If `is_adapted` is true, the provider has learned an adaptation: plan the call
-                again.
+            ProviderError: if there is no usable reply. An `UnusableReply` means that tokens were spent. If
+                `is_adapted` is true, the provider has learned an adaptation, and the caller can plan the call again.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Reads the parts of a response that are the same in both wire formats."""
+"""Reads the parts of a response that both wire formats have in common."""
 
 import json
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _TOKENS_MAX = 10**9
 EMPTY = "The reply has no text."
 TOOL_CALL_ONLY = "The reply has no text: a tool call only."
-TOOL_CALL_AFTER_TEXT = "The reply is no whole answer: after some text the model calls a tool, and none was offered."
+TOOL_CALL_AFTER_TEXT = "The reply is incomplete: after some text, the model calls a tool, but the request has no tools."
 REASONING_ONLY = "The reply has no text: reasoning only."
 
-# The two wire formats' own names first, then those that compatible servers use instead.
+# First the names of the two wire formats, then the names that compatible servers use
 _NATIVE_REASON = "native_finish_reason"
 _REASONS = (
     *("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason", "finish_details", _NATIVE_REASON),
@@ -31,7 +31,7 @@ def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
     """Return a response with its body as JSON values.
 
     Raises:
-        ProviderError: the status is an error, or the body is no JSON object.
+        ProviderError: if the status is an error, or the body is no JSON object.
     """
     try:
         body = parse_json(response.content)
@@ -43,47 +43,46 @@ def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
     return answer
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one: no field of a body is certain."""
+def object_of(value: Any) -> dict[str, Any]:
+    """Return the value if it is an object, otherwise an empty object."""
+    # Compatible servers may omit any field, or send another type
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def items(value: Any) -> list[Any]:
-    """The value if it is an array, else an empty one."""
+def array_of(value: Any) -> list[Any]:
+    """Return the value if it is an array, otherwise an empty array."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def count(value: Any) -> int | None:
-    """A number of tokens, or None if the value cannot be one."""
+def token_count(value: Any) -> int | None:
+    """Return the value if it can be a number of tokens, otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TOKENS_MAX else None
 
 
-def words(value: Any) -> str:
-    """The value if it is text, else an empty text."""
+def text_of(value: Any) -> str:
+    """Return the value if it is text, otherwise an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def content_text(content: Any) -> str:
-    """The content of a message as text, without thinking; the content is a text or a list of parts."""
-    parts = [mapping(part) for part in items(content)]
-    return words(content) or "".join(words(part.get("text")) for part in parts if not _is_thinking(part))
+    """Return the text of a message's content without its thinking parts. The content is a text or a list of parts."""
+    parts = [object_of(part) for part in array_of(content)]
+    return text_of(content) or "".join(text_of(part.get("text")) for part in parts if not _is_thinking(part))
 
 
 def _is_thinking(part: Mapping[str, Any]) -> bool:
-    kind = words(part.get("type")).lower()
+    kind = text_of(part.get("type")).lower()
     return "think" in kind or "reason" in kind
 
 
 def has_reason(value: Any) -> bool:
-    """Whether a field holds a finish reason, and not one of the many spellings of none."""
+    """Whether a field has a finish reason. Servers have several spellings for no reason, such as "null"."""
     return value is not None and not is_absent(_reason_text(value))
 
 
 def finish_reason_of(part: Mapping[str, Any]) -> str | None:
-    """Return the finish reason of a choice or a message, or None.
-
-    If a gateway says that the reply is complete and its upstream says that it is not, the upstream's reason counts.
-    """
+    """Return the finish reason of a choice or a message, or None."""
+    # If a gateway reports a complete reply, but the server behind it reports an incomplete reply, the latter counts
     reasons = [_reason_text(part[name]) for name in _REASONS if has_reason(part.get(name))]
     if not reasons:
         return None
@@ -94,35 +93,35 @@ def finish_reason_of(part: Mapping[str, Any]) -> str | None:
 
 
 def without_early_end(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove a normal finish reason after which more text arrived."""
+    """Remove the finish reason of a complete reply, because more text has arrived after it."""
     if classify_finish(finish_reason_of(part)) is not Finish.COMPLETE:
         return dict(part)
     return {name: value for name, value in part.items() if name not in _REASONS}
 
 
 def _reason_text(value: Any) -> str:
-    """A reason as text: some servers send an object with a `type`."""
+    """Return a finish reason as text. Some servers send an object with a `type`."""
     if isinstance(value, dict):
-        named = mapping(value)
+        named = object_of(value)
         value = named.get("type") or named.get("reason") or named
     return value.strip() if isinstance(value, str) else json.dumps(value)
 
 
 def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
-    """Say why a reply with this finish reason cannot be used; None if the reason alone does not exclude it."""
+    """Return the error of a reply with this finish reason. None if the finish reason is no error."""
     has_text = bool(answer_in(text).strip())
     failures: dict[Finish, tuple[ProviderErrorCode, str]] = {
         Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
         Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),
         Finish.FILTERED: (
             "content_filtered",
-            f"The content filter of {vendor.label} cut the reply ({reason}); what came is no answer.",
+            f"The content filter of {vendor.label} cut off the reply ({reason}), so the reply is not used.",
         ),
         Finish.REFUSED: ("refused", f"The model refused: {text.strip() or 'it gave no reason.'}"),
         Finish.TOOL_CALL: ("empty_output", TOOL_CALL_AFTER_TEXT if has_text else TOOL_CALL_ONLY),
         Finish.FAILED: (
             "provider_unavailable",
-            f"{vendor.capital} broke the reply off (finish reason {reason}); what came is no answer.",
+            f"{vendor.capital} broke off the reply (finish reason {reason}), so the reply is not used.",
         ),
     }
     failure = failures.get(classify_finish(reason))
@@ -130,7 +129,8 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
 
 
 def truncation(vendor: Vendor, *, has_text: bool) -> str:
-    """Return the message for a truncated reply. It names the setting of the limit; a local evaluator has none."""
+    """Return the message for a truncated reply."""
+    # A local evaluator has a fixed limit, so the message names no setting for it
     is_local = vendor.url_setting == "REDRAFT_LOCAL_MODEL"
     of_evaluator = "choose another evaluator model" if is_local else "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)"
     advice = f"Raise sampling.max_output_tokens (generator) or {of_evaluator}."
@@ -139,13 +139,13 @@ def truncation(vendor: Vendor, *, has_text: bool) -> str:
     return f"The reply was truncated before text: all of the output limit went into reasoning. {advice}"
 
 
-def sound_key(key: str, vendor: Vendor) -> str:
-    """Return the key without blanks around it.
+def checked_key(key: str, vendor: Vendor) -> str:
+    """Return the key without blanks at its ends.
 
     Raises:
-        ProviderError: a header cannot hold the key (code `provider_auth`).
+        ProviderError: if an HTTP header cannot contain the key (code `provider_auth`).
     """
     trimmed = key.strip()
     if trimmed and not (trimmed.isascii() and trimmed.isprintable()):
-        raise ProviderError("provider_auth", f"The key in {vendor.key_setting} holds characters that no key has.")
+        raise ProviderError("provider_auth", f"The key in {vendor.key_setting} has characters that no key can have.")
     return trimmed

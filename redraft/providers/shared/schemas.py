@@ -1,8 +1,8 @@
-"""The form in which the JSON Schema of a reply is sent. It never admits less than the requested schema.
+"""Converts the JSON Schema of a reply to the form that a provider accepts.
 
-Strict dialects (OpenAI's and Anthropic's alike) want an object at the root, every object closed and every property
-required, and refuse most keywords of validation. A schema that cannot be said so without narrowing it is sent as it
-is, where the dialect takes that. Whatever is sent, the reply is checked in code.
+The strict dialects of OpenAI and Anthropic require an object at the root, closed objects and only required properties.
+They refuse most validation keywords. The converted schema never admits less than the requested schema. If that is not
+possible, the requested schema is sent unchanged to providers that accept it. The reply is validated in code anyway.
 """
 
 import json
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 WRAPPER = "wrapped_answer"
-"""The one property of an object that stands for a reply that is no object."""
+"""The only property of an object that wraps a reply which is no object itself."""
 
 _WRAPPED = re.compile(
     r"\A\s*(?:```(?:json)?\s*)?\{\s*\"" + WRAPPER + r"\"\s*:(.*)\}\s*(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE
 )
-_KEPT = ("type", "enum", "const", "description", "$ref")
-_TOLD = (
+_KEPT_KEYWORDS = ("type", "enum", "const", "description", "$ref")
+_STATED_LIMITS = (
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -36,28 +36,28 @@ _TOLD = (
 )
 _ANNOTATIONS = frozenset({"$schema", "$comment", "title", "description", "default", "examples", "deprecated"})
 _DEFINITIONS = ("$defs", "definitions")
-# The keywords beside `properties` that decide which properties are "unevaluated".
+# Like `properties`, these keywords decide which properties are "unevaluated"
 _EVALUATING = frozenset({"$ref", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"})
 _NULL: dict[str, Any] = {"type": "null"}
 
 
 class NotStrict(ValueError):  # noqa: N818 - a property of a schema, not a fault
-    """A schema says something that strict dialects can only say more narrowly."""
+    """Raised for a schema whose conversion to a strict dialect would admit less than the schema."""
 
-    def __init__(self, place: str, why: str) -> None:
-        super().__init__(f"{why} (at {place or '/'})")
+    def __init__(self, pointer: str, why: str) -> None:
+        super().__init__(f"{why} (at {pointer or '/'})")
 
 
 @dataclass(frozen=True, slots=True)
 class WireSchema:
-    """A schema of an object, in strict dialect or as it was asked for."""
+    """The schema of an object, in strict dialect or as requested."""
 
     schema: dict[str, Any]
     is_strict: bool
 
 
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
-    """Return the schema in the form that is sent, or None if only words in the prompt can express it. Pure."""
+    """Return the schema in the form that is sent. None if it can only be described in the prompt."""
     rooted = _of_object(schema)
     if rooted is None:
         return None
@@ -68,10 +68,10 @@ def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
 
 
 def why_not_strict(schema: Mapping[str, Any]) -> str | None:
-    """Return the part of a schema that strict dialects would narrow, and its place; None if there is none. Pure."""
+    """Say which part of a schema a strict dialect cannot express, with its JSON pointer. None if there is none."""
     rooted = _of_object(schema)
     if rooted is None:
-        return "its root is no object and is referred to"
+        return "its root is no object, and references point to the root"
     try:
         strict_schema(rooted)
     except NotStrict as obstacle:
@@ -80,13 +80,13 @@ def why_not_strict(schema: Mapping[str, Any]) -> str | None:
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema in strict dialect. Pure and idempotent.
+    """Convert a schema to the strict dialect. A strict schema is not changed.
 
-    Optional properties become required and nullable; `oneOf` becomes `anyOf`; `allOf` is merged. Keywords are removed
-    only if the schema then admits more; the description states the removed limits.
+    Optional properties become required and nullable. `oneOf` becomes `anyOf`. The parts of `allOf` are merged. A
+    keyword is removed only if the schema then admits more. The description then states the removed limit.
 
     Raises:
-        NotStrict: the dialect would admit less.
+        NotStrict: if the strict schema would admit less.
     """
     definitions: dict[str, Any] = {key: schema[key] for key in _DEFINITIONS if key in schema}
     try:
@@ -98,17 +98,17 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     except RecursionError:
         raise NotStrict("", "it is nested too deeply") from None
     if not is_of_object(strict):
-        raise NotStrict("", "the root is put together from other schemas")
+        raise NotStrict("", "the root is a combination of other schemas")
     return strict | beside
 
 
 def wraps(schema: Any) -> bool:
-    """Whether a schema that was sent asks for a wrapped reply."""
+    """Whether a schema that was sent requests a wrapped reply."""
     return isinstance(schema, Mapping) and list(cast("Mapping[str, Any]", schema).get("properties") or ()) == [WRAPPER]
 
 
 def unwrapped(text: str) -> str:
-    """Remove the wrapper of a wrapped reply, without other changes. Any other text is returned unchanged."""
+    """Remove the wrapper of a wrapped reply. Any other text is returned unchanged."""
     found = _WRAPPED.match(text)
     inner = found[1].strip() if found else ""
     try:
@@ -119,25 +119,26 @@ def unwrapped(text: str) -> str:
 
 
 def is_of_object(schema: Mapping[str, Any]) -> bool:
-    """Whether all that fits a schema is an object. Pure."""
+    """Whether a schema admits only objects."""
     return schema.get("type") == "object"
 
 
 def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema if its root is one of objects, else its wrapper; None where a reference to the root would break."""
+    """Return the schema if it admits only objects, otherwise a wrapper schema. None if neither is possible."""
+    # In a wrapper, a reference to the root would point to the wrapper
     rooted = _without_root_reference(schema)
     if is_of_object(rooted):
         return dict(rooted)
     if any(each == "#" for each in _references(schema)):
         return None
-    aside = {key: schema[key] for key in ("$schema", *_DEFINITIONS) if key in schema}
-    inner = {key: value for key, value in schema.items() if key not in aside}
+    definitions = {key: schema[key] for key in ("$schema", *_DEFINITIONS) if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in definitions}
     return {
         "type": "object",
         "properties": {WRAPPER: inner},
         "required": [WRAPPER],
         "additionalProperties": False,
-    } | aside
+    } | definitions
 
 
 def _without_root_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -164,27 +165,27 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(member)
 
 
-def _strict(schema: Any, place: str) -> dict[str, Any]:
+def _strict(schema: Any, pointer: str) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
-        raise NotStrict(place, "any value, or none, may stand there")
-    merged = _merged(cast("Mapping[str, Any]", schema), place)
+        raise NotStrict(pointer, "it is true or false instead of a schema")
+    merged = _merged(cast("Mapping[str, Any]", schema), pointer)
     if "$ref" in merged:
-        # Strict dialects allow nothing beside a reference
+        # Strict dialects allow no other keyword next to a reference
         return {"$ref": merged["$ref"]}
-    strict = {key: merged[key] for key in _KEPT if key in merged}
-    if words := _in_words(merged):
+    strict = {key: merged[key] for key in _KEPT_KEYWORDS if key in merged}
+    if words := _described(merged):
         strict["description"] = words
     types = _types(merged)
     if "object" in types:
-        strict |= _closed(merged, place)
+        strict |= _closed(merged, pointer)
     if "array" in types:
-        strict["items"] = _items(merged, place)
+        strict["items"] = _items(merged, pointer)
     if types or {"enum", "const"} & merged.keys():
         return strict
     variants: Any = merged.get("anyOf") or merged.get("oneOf")
     if not variants:
-        raise NotStrict(place, "any value may stand there")
-    return strict | {"anyOf": [_strict(variant, f"{place}/anyOf/{n}") for n, variant in enumerate(variants)]}
+        raise NotStrict(pointer, "any value is allowed")
+    return strict | {"anyOf": [_strict(variant, f"{pointer}/anyOf/{n}") for n, variant in enumerate(variants)]}
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
@@ -192,12 +193,12 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
     return [kind] if isinstance(kind, str) else list(kind)
 
 
-def _closed(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _closed(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
     if not _is_closed(schema):
-        raise NotStrict(place, "the object may have properties that are not listed")
+        raise NotStrict(pointer, "the object may have properties that are not listed")
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required: set[str] = set(schema.get("required") or ())
-    strict = {name: _strict(child, f"{place}/properties/{name}") for name, child in properties.items()}
+    strict = {name: _strict(child, f"{pointer}/properties/{name}") for name, child in properties.items()}
     return {
         "properties": {name: child if name in required else _nullable(child) for name, child in strict.items()},
         "required": list(properties),
@@ -213,10 +214,10 @@ def _is_closed(schema: Mapping[str, Any]) -> bool:
     return schema.get("unevaluatedProperties") is False and _EVALUATING.isdisjoint(schema)
 
 
-def _items(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _items(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
     if "prefixItems" in schema or not isinstance(schema.get("items"), Mapping):
-        raise NotStrict(place, "the items of the array are not all of one schema")
-    return _strict(schema["items"], f"{place}/items")
+        raise NotStrict(pointer, "the items of the array have no common schema")
+    return _strict(schema["items"], f"{pointer}/items")
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -231,13 +232,13 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, _NULL]}
 
 
-def _merged(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Merge `allOf` into one schema: unite `properties` and `required`, keep the first of each other keyword."""
+def _merged(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
+    """Merge the parts of `allOf`: unite `properties` and `required`, and keep the first value of other keywords."""
     merged = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema.get("allOf") or ():
         if not isinstance(part, Mapping):
-            raise NotStrict(place, "a part of it is true or false")
-        for key, value in _merged(cast("Mapping[str, Any]", part), place).items():
+            raise NotStrict(pointer, "a part of it is true or false")
+        for key, value in _merged(cast("Mapping[str, Any]", part), pointer).items():
             if key == "properties":
                 merged[key] = {**merged.get(key, {}), **value}
             elif key == "required":
@@ -247,8 +248,8 @@ def _merged(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     return merged
 
 
-def _in_words(schema: Mapping[str, Any]) -> str:
-    """The description with the limits that strict mode does not take."""
-    limits = ", ".join(f"{key} {json.dumps(schema[key])}" for key in _TOLD if key in schema)
+def _described(schema: Mapping[str, Any]) -> str:
+    """Return the description with the limits that a strict dialect does not accept as keywords."""
+    limits = ", ".join(f"{key} {json.dumps(schema[key])}" for key in _STATED_LIMITS if key in schema)
     words = str(schema.get("description", ""))
     return f"{words} ({limits})".strip() if limits else words

@@ -68,7 +68,7 @@ async def send_request(
     except sdk.APIStatusError as error:
         return read_answer(endpoint.vendor, error.response)
     except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
-        if not reader.is_enough:
+        if not reader.has_outcome:
             raise failure_of_connection(endpoint.vendor, error, left, endpoint.timeouts) from error
     return reader.answer()
 

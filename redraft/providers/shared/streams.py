@@ -1,4 +1,4 @@
-"""Reads a streamed answer: emits its text as it arrives, and builds the body of the same answer without streaming."""
+"""Reads a streamed answer. Emits its text as it arrives, and builds the body that the answer has without streaming."""
 
 import asyncio
 import json
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redraft.domain.calls.finish_reasons import Finish, classify_finish
 from redraft.errors import ProviderError
-from redraft.providers.shared.error_bodies import json_or_text, words_of
+from redraft.providers.shared.error_bodies import json_or_text, read_error_body
 from redraft.providers.shared.event_stream import Evidence, StreamEvent, events_in
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
-from redraft.providers.shared.replies import mapping
+from redraft.providers.shared.replies import object_of
 from redraft.providers.shared.transport import TimeLeft
 
 if TYPE_CHECKING:
@@ -18,53 +18,53 @@ if TYPE_CHECKING:
 
 OnDelta = Callable[[str], None]
 _EVIDENCE_SHOWN = 600
-# After the finish reason only the usage may come; after the end nothing, but a connection that is read to its end can
-# be used again
-_AFTER_THE_REASON_S = 5.0
-_AFTER_THE_END_S = 0.5
+# After the finish reason, only the usage may arrive. After the end, nothing arrives, but the connection can be reused
+# only if it was read to its end
+_AFTER_FINISH_REASON_S = 5.0
+_AFTER_END_S = 0.5
 
 
 class Collector(Protocol):
-    """Adds up the events of one wire format."""
+    """Builds an answer from the events of one wire format."""
 
     @property
     def is_ended(self) -> bool:
-        """Whether the event that ends the stream arrived; later events are ignored."""
+        """Whether the event that ends the stream has arrived. Later events are ignored."""
         ...
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer is whole, with or without the event that ends the stream."""
+        """Whether the answer is complete. Not all servers send an event that ends the stream."""
         ...
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the answer ended; None before its end."""
+        """The finish reason of the answer. None before its end."""
         ...
 
-    def knows(self, event: dict[str, Any]) -> bool:
+    def matches_format(self, event: dict[str, Any]) -> bool:
         """Whether an event, or a whole body, has the form of this wire format."""
         ...
 
     def error_in(self, event: dict[str, Any]) -> Any:
-        """The error body in an event, or None."""
+        """Return the error body in an event, or None."""
         ...
 
     def take(self, event: dict[str, Any]) -> str:
-        """Add an event, and return its piece of the answer's text."""
+        """Add an event. Return its part of the answer's text."""
         ...
 
     def end(self) -> None:
-        """Note that `[DONE]` arrived."""
+        """Record that `[DONE]` has arrived."""
         ...
 
     def body(self) -> dict[str, Any]:
-        """The body that the same answer has without streaming."""
+        """Return the body that the same answer has without streaming."""
         ...
 
 
 class DeltaEmitter:
-    """Emits the pieces of a text; joined, they are the text."""
+    """Emits a text in pieces. The joined pieces are the text."""
 
     def __init__(self, on_delta: OnDelta | None) -> None:
         self._on_delta = on_delta
@@ -80,18 +80,18 @@ class DeltaEmitter:
             self._on_delta(piece)
 
     def finish(self, text: str) -> None:
-        """Emit the missing part of the whole text."""
+        """Emit the part of the whole text that was not yet emitted."""
         self.emit(text[self._chars :])
 
 
 async def read_events(
     response: "httpx2.Response", reader: "StreamReader", clock: asyncio.Timeout, left: TimeLeft
 ) -> None:
-    """Read the events of a streamed answer. A later error does not affect an answer that has its finish reason.
+    """Read the events of a streamed answer. An error after the finish reason does not affect the answer.
 
     Raises:
-        ProviderError: one of the events is an error, in any form.
-        TimeoutError: the stream was late; other errors of the connection come through.
+        ProviderError: if an event is an error.
+        TimeoutError: if the stream is late. Errors of the connection are passed on.
     """
     loop = asyncio.get_running_loop()
     timeout_at = loop.time() + left.seconds
@@ -108,7 +108,7 @@ async def read_events(
 
 
 class StreamReader:
-    """Passes the events of an answer to its collector, and keeps everything else as evidence of an error."""
+    """Passes the events of an answer to a collector, and keeps all other data as evidence of an error."""
 
     def __init__(self, vendor: Vendor, collector: Collector, emitter: DeltaEmitter) -> None:
         self._evidence = Evidence()
@@ -122,25 +122,25 @@ class StreamReader:
         self._status, self._headers = response.status_code, dict(response.headers)
 
     @property
-    def is_enough(self) -> bool:
-        """Whether the answer, or the error, is known even if the connection breaks now."""
+    def has_outcome(self) -> bool:
+        """Whether the answer or an error has been read, so that a broken connection changes nothing."""
         return self._collector.is_whole or self._evidence.is_error
 
     def take(self, event: StreamEvent) -> float | None:
-        """Read an event; returns how many seconds the rest of the stream gets, if the event ended the answer.
+        """Read an event. If it ends the answer, return the time limit for the rest of the stream in seconds.
 
         Raises:
-            ProviderError: the event is an error that ends the answer.
+            ProviderError: if the event is an error that ends the answer.
         """
         if self._collector.is_ended:
             return None
         was_whole = self._collector.is_whole
         self._take(event)
         if self._collector.is_ended:
-            return _AFTER_THE_END_S
-        # A finish reason before the first text is no end
+            return _AFTER_END_S
+        # Some servers send a finish reason before the first text, so this is not the end
         if self._collector.is_whole and not was_whole and self._emitter.has_emitted:
-            return _AFTER_THE_REASON_S
+            return _AFTER_FINISH_REASON_S
         return None
 
     def _take(self, event: StreamEvent) -> None:
@@ -153,46 +153,46 @@ class StreamReader:
             self._take_value(event, json_or_text(data))
 
     def _take_value(self, event: StreamEvent, value: Any) -> None:
-        chunk = mapping(value)
+        chunk = object_of(value)
         error = {"error": value} if event.name == "error" and not chunk else self._collector.error_in(chunk)
         is_error = bool(error) or event.name == "error"
-        if is_error and not self._is_settled:
+        if is_error and not self._is_final:
             raise self._failure(error or value)
-        if is_error or not chunk or not self._collector.knows(chunk):
-            if isinstance(value, str) and value.startswith("{") and not self._is_settled:
-                # It may be a piece of the answer: without it the text would have a gap
+        if is_error or not chunk or not self._collector.matches_format(chunk):
+            if isinstance(value, str) and value.startswith("{") and not self._is_final:
+                # Broken JSON may be a part of the answer, and without it the text would have a gap
                 raise self._failure(value)
             self._evidence.add(event.data)
         elif piece := self._collector.take(chunk):
             self._emitter.emit(piece)
 
     @property
-    def _is_settled(self) -> bool:
-        """Whether the finish reason is final: later events change nothing."""
+    def _is_final(self) -> bool:
+        """Whether the answer has a final finish reason, so that later events change nothing."""
         return classify_finish(self._collector.finish_reason) not in {Finish.UNKNOWN, Finish.FAILED}
 
     def answer(self) -> Answer:
         """Return the answer.
 
         Raises:
-            ProviderError: the stream held no whole answer, or an error.
+            ProviderError: if the stream has an error, or no complete answer.
         """
         body, found = self._collector.body(), self._evidence.body() if self._evidence else None
         if self._collector.finish_reason is None and found is not None:
-            if self._collector.knows(mapping(found)):
-                # Not streamed, and nevertheless called a stream
+            if self._collector.matches_format(object_of(found)):
+                # The server has sent a whole body, and not a stream
                 return Answer(self._status, found, self._headers)
             if self._evidence.is_error or not self._emitter.has_emitted:
                 raise self._failure(found)
         if not self._collector.is_whole:
-            raise self._failure(body) if words_of(body).is_error else self._broken_off(body, found)
+            raise self._failure(body) if read_error_body(body).is_error else self._incomplete(body, found)
         return Answer(self._status, body, self._headers)
 
-    def _broken_off(self, body: Any, found: Any) -> ProviderError:
+    def _incomplete(self, body: Any, found: Any) -> ProviderError:
         message = f"The stream of {self._vendor.label} ended before the answer was whole."
         if found is not None:
-            said = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-            message += f" Beside it stood: {self._vendor.redact(said)[:_EVIDENCE_SHOWN]}"
+            text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+            message += f" The stream also contained: {self._vendor.redact(text)[:_EVIDENCE_SHOWN]}"
             body = {"answer": body, "beside": found}
         return ProviderError(
             "provider_unavailable",

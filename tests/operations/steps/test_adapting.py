@@ -105,7 +105,7 @@ def test_an_evaluators_limit_that_was_set_is_named(make_driver: Callable[..., Dr
     job = driver.run_new(model="openai:w", evaluator_model="openai:vj")
     assert job.error is not None
     assert job.error["code"] == "context_too_long"
-    assert "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS fixes the room for the reply: lower it" in job.error["detail"]
+    assert "Lower REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS" in job.error["detail"]
     assert len(driver.calls(job.id)) == 2
 
 
@@ -113,7 +113,7 @@ def test_a_generators_limit_that_was_set_is_named(driver: Driver, model_server: 
     model_server.respond(small_server)
     job = driver.run_new(sampling={"max_output_tokens": 4000})
     assert (job.status, len(driver.calls(job.id))) == ("failed", 1)
-    assert "sampling.max_output_tokens fixes the room for the reply: lower it" in (job.error or {})["detail"]
+    assert "Lower sampling.max_output_tokens" in (job.error or {})["detail"]
 
 
 @pytest.mark.parametrize("request_fields", [{"limits": {"max_tokens": 100_000}}, {"candidates": 3}])

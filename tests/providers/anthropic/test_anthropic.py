@@ -41,7 +41,7 @@ def test_thinking_is_skipped_and_text_blocks_are_joined(server: ModelServer, ask
         (message([THINKING], "max_tokens"), "output_truncated", "truncated before text"),
         (message([text("Half")], "model_context_window_exceeded"), "context_too_long", "context"),
         (message([TOOL_USE], "tool_use"), "empty_output", "tool call only"),
-        (message([{"type": "text", "text": "Half"}, TOOL_USE], "end_turn"), "empty_output", "no whole answer"),
+        (message([{"type": "text", "text": "Half"}, TOOL_USE], "end_turn"), "empty_output", "incomplete"),
         (message([THINKING]), "empty_output", "no text"),
         (message(None), "empty_output", "no text"),
         (message([None, text("")]), "empty_output", "no text"),

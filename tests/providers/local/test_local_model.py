@@ -270,7 +270,7 @@ def test_another_model_in_the_same_folder_is_refused(open_catalog: OpenCatalog, 
     state = json.loads((tmp_path / "local-model" / "server.json").read_text())
     copy.symlink_to(state["model"])
     second = open_catalog(local_model=copy)
-    with pytest.raises(ProviderError, match="Another local model") as caught:
+    with pytest.raises(ProviderError, match="serves another local model") as caught:
         say(second)
     assert caught.value.code == "unknown_model"
 

@@ -45,7 +45,7 @@ def completion(message: dict[str, Any], finish: str | None = "stop", **rest: Any
         ),
         (Reply(raw={"error": "boom"}), "provider_unavailable", "boom"),
         # a normal end that is none
-        (completion({"content": "Half", "tool_calls": [TOOL_CALL]}), "empty_output", "no whole answer"),
+        (completion({"content": "Half", "tool_calls": [TOOL_CALL]}), "empty_output", "incomplete"),
         (completion({"content": None, "tool_calls": [TOOL_CALL]}), "empty_output", "tool call only"),
         (completion({"content": "Half"}, error={"message": "died"}), "provider_unavailable", "died"),
         (completion({"content": "Half"}, None, error={"message": "died"}), "provider_unavailable", "died"),

@@ -175,7 +175,7 @@ def test_limits_are_read_to_the_token_or_not_at_all(words: str, limit: int | Non
 @given(st.text(max_size=300), st.integers(1, 10**6))
 def test_any_words_can_be_read(words: str, asked: int):
     found = read_refusal(words, asked, is_of_context=True)
-    assert found is None or found.most is None or found.most > 0
+    assert found is None or found.maximum is None or found.maximum > 0
 
 
 @given(
@@ -186,11 +186,12 @@ def test_any_words_can_be_read(words: str, asked: int):
     st.text(max_size=2_000),
 )
 def test_each_refusal_lowers_the_limit_or_ends_the_asking(
-    about: Any, most: int | None, prompt: int | None, asked: int, text: str
+    about: Any, maximum: int | None, prompt: int | None, asked: int, text: str
 ):
     limits = OutputLimits()
     body = {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": asked}
-    refusal = LimitRefusal(about, most if most is None or about == "context" else min(most, asked - 1) or None, prompt)
+    limit = maximum if maximum is None or about == "context" else min(maximum, asked - 1) or None
+    refusal = LimitRefusal(about, limit, prompt)
     lowered = limits.learn(refusal, body)
     if lowered is not None:
         assert 0 < lowered < asked
@@ -219,15 +220,15 @@ def test_a_models_limit_is_no_matter_of_the_context(words: str):
 # ── over the wire ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def limited(words: str, *, context: int = 10**9, most: int = 10**9, status: int = 400) -> Any:
+def limited(words: str, *, context: int = 10**9, maximum: int = 10**9, status: int = 400) -> Any:
     """A server with the given limits; a word of a prompt is a token."""
 
     def respond(asked: Asked) -> Reply | None:
         limit = asked.body.get("max_tokens") or asked.body.get("max_completion_tokens")
         prompt = len(asked.prompt.split())
-        if limit is None or (limit <= most and limit + prompt <= context):
+        if limit is None or (limit <= maximum and limit + prompt <= context):
             return None
-        facts = {"limit": most, "context": context, "prompt": prompt, "asked": limit, "total": prompt + limit}
+        facts = {"limit": maximum, "context": context, "prompt": prompt, "asked": limit, "total": prompt + limit}
         return Reply(status=status, raw={"error": {"message": words.format(**facts), "type": "invalid_request_error"}})
 
     return respond
@@ -250,7 +251,7 @@ def limits_sent(server: ModelServer) -> list[int]:
 
 
 def test_a_models_limit_is_learned_once(server: ModelServer, catalog: ProviderCatalog, dialect: str):
-    server.respond(limited(OF_THE_MODEL[1], most=2_000))
+    server.respond(limited(OF_THE_MODEL[1], maximum=2_000))
     for text in ("one", "another and longer prompt"):
         assert asking(catalog, chat_for(dialect, text, max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 2000, 2000]
@@ -282,14 +283,14 @@ def test_a_sum_that_is_taken_for_the_context_does_not_end_in_small_steps(server:
 
 @pytest.mark.parametrize("words", ["max_tokens is too large", "context length exceeded", "too many tokens requested"])
 def test_without_a_number_the_limit_is_halved(server: ModelServer, catalog: ProviderCatalog, words: str):
-    server.respond(limited(words, most=600))
+    server.respond(limited(words, maximum=600))
     assert asking(catalog, chat_for("openai", max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 2048, 1024, 512]
 
 
 def test_halving_ends(server: ModelServer, catalog: ProviderCatalog):
-    server.respond(limited("max_tokens is too large", most=10))
-    with pytest.raises(ProviderError, match=r"Set sampling\.max_output_tokens to what the model takes"):
+    server.respond(limited("max_tokens is too large", maximum=10))
+    with pytest.raises(ProviderError, match=r"Set sampling\.max_output_tokens to a limit that the model accepts"):
         asking(catalog, chat_for("openai", max_output_tokens=4096))
     assert limits_sent(server) == [4096, 2048, 1024, 512, 256]
 
@@ -297,18 +298,18 @@ def test_halving_ends(server: ModelServer, catalog: ProviderCatalog):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (OF_THE_MODEL[0], "lower it to at most 2000"),
-        (OF_THE_CONTEXT[0], "lower it to at most 1995, or shorten the task"),
-        ("max_tokens is too large", "lower it"),
+        (OF_THE_MODEL[0], "Lower THE_SETTING to at most 2000"),
+        (OF_THE_CONTEXT[0], "Lower THE_SETTING to at most 1995, or shorten the task"),
+        ("max_tokens is too large", "Lower THE_SETTING"),
     ],
 )
 def test_a_limit_that_a_person_fixed_is_named_and_not_lowered(
     server: ModelServer, catalog: ProviderCatalog, dialect: str, words: str, told: str
 ):
-    server.respond(limited(words, context=2_000, most=2_000))
+    server.respond(limited(words, context=2_000, maximum=2_000))
     chat = chat_for(dialect, "a b c", max_output_tokens=4096, limit_origin=LimitOrigin("THE_SETTING", is_fixed=True))
     for _ in range(2):
-        with pytest.raises(ProviderError, match="THE_SETTING fixes the room for the reply: lower it") as caught:
+        with pytest.raises(ProviderError, match="Lower THE_SETTING") as caught:
             asking(catalog, chat)
         assert told in caught.value.message
         assert "Shorten the task" not in caught.value.message
@@ -331,13 +332,13 @@ def test_a_call_without_a_limit_is_never_adapted_for_its_length(server: ModelSer
 
 
 def test_a_limit_inside_a_stream_is_learned_too(server: ModelServer, catalog: ProviderCatalog, dialect: str):
-    server.respond(limited(OF_THE_MODEL[0], most=100))
+    server.respond(limited(OF_THE_MODEL[0], maximum=100))
     assert asking(catalog, chat_for(dialect, stream=True, max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 100]
 
 
 def test_the_limit_of_messages_without_a_wish_is_its_own_setting(server: ModelServer, catalog: ProviderCatalog):
-    server.respond(limited(OF_THE_MODEL[1], most=1_000))
+    server.respond(limited(OF_THE_MODEL[1], maximum=1_000))
     chat = Chat(ModelRef("anthropic", "small"), "", (Message("user", "x"),))
     assert asking(catalog, chat).text
     assert limits_sent(server) == [8192, 1000]

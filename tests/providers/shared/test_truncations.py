@@ -9,10 +9,10 @@ from redraft.providers.shared.replies import finish_failure
 def test_a_cut_reply_names_only_settings_that_raise_its_limit(text: str, setting: str, *, is_local: bool) -> None:
     found = finish_failure(Vendor("it", "KEY", setting), "length", text)
     assert found is not None
-    code, words = found
+    code, text_of = found
     assert code == "output_truncated"
-    assert "sampling.max_output_tokens (generator)" in words
-    assert ("REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS" in words, "another evaluator model" in words) == (
+    assert "sampling.max_output_tokens (generator)" in text_of
+    assert ("REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS" in text_of, "another evaluator model" in text_of) == (
         not is_local,
         is_local,
     )
