@@ -1,37 +1,27 @@
-"""Observations: the ranked sources that accepted answers cite, as lines of JSON and as a report."""
+"""Routes for observations: the ranked sources that accepted answers cite, as JSON lines and as a report."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from api.dependencies import ServicesOf
 from api.http.bodies import StrictRoute
 from api.http.parameters import Time
-from api.http.responses import render
-from redraft.domain.grounding.observations import MeanScores, RankShare
+from redraft.domain.grounding.observations import RankReport
 from redraft.operations.evaluation import observations
 from redraft.operations.evaluation.observations import Observation, ObservationFilter
 
 router = APIRouter(prefix="/v1/observations", tags=["observations"], route_class=StrictRoute)
 
-# Generated clients do not know the first media type: they ask for the second
+# Generated clients do not support the first media type and request the second
 _MEDIA_TYPES = ("application/x-ndjson", "text/plain")
 
 
-class RankList(BaseModel):
-    """How often each rank is cited. Rank 1 is the source with the highest relevance score."""
-
-    observations: int = Field(description="The number of accepted answers that were counted.")
-    left_out: int = Field(description="The number of answers without citations that can be read: structured answers.")
-    observations_needed: int = Field(description="Fewer observations allow no conclusion.")
-    mean_relevance_score: MeanScores
-    ranks: list[RankShare]
-
-
 class ObservationQuery(BaseModel):
-    """The filter of observations."""
+    """The filter for observations."""
 
     job_id: str | None = Field(None, max_length=40)
     created_after: Time | None = None
@@ -42,8 +32,10 @@ class ObservationQuery(BaseModel):
 
 
 class ExportQuery(ObservationQuery):
-    after: str | None = Field(None, max_length=40, description="The id of the client's last observation.")
-    limit: int | None = Field(None, ge=1, le=1_000_000, description="By default all.")
+    after: str | None = Field(None, max_length=40, description="The id of the last observation that the client has.")
+    limit: int | None = Field(
+        None, ge=1, le=1_000_000, description="The maximum number of observations; by default no limit."
+    )
 
 
 @router.get(
@@ -65,8 +57,8 @@ def export_observations(request: Request, services: ServicesOf, query: Annotated
     )
 
 
-@router.get("/ranks", response_model=RankList)
+@router.get("/ranks", response_model=RankReport)
 def get_ranks(services: ServicesOf, query: Annotated[ObservationQuery, Query()]) -> Response:
     """Count how often accepted answers cite the sources of each rank."""
     found = observations.rank_report(services, query.as_filter())
-    return render(RankList.model_validate(found, from_attributes=True))
+    return Response(to_json(found), media_type="application/json")

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from redraft.domain.statistics.estimates import Estimate, share
 
@@ -83,11 +85,11 @@ class MeanScores:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """Shares of citations by rank."""
+    """How often each rank is cited. Rank 1 is the source with the highest relevance score."""
 
-    observations: int  # The number of accepted answers behind the shares
-    left_out: int  # The number of answers whose citations are not read
-    observations_needed: int  # The minimum of observations for a conclusion
+    observations: Annotated[int, Field(description="The number of accepted answers that are counted.")]
+    left_out: Annotated[int, Field(description="The number of structured answers, which have no citations.")]
+    observations_needed: Annotated[int, Field(description="Fewer observations allow no conclusion.")]
     mean_relevance_score: MeanScores
     ranks: tuple[RankShare, ...]
 
