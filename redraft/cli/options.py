@@ -17,66 +17,6 @@ JobRef = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
-Format = Annotated[
-    str | None,
-    typer.Option("--format", "--resp-format", help="Format of the answer, in words (default: any format)."),
-]
-Criteria = Annotated[str | None, typer.Option("--crit", "--eval-crit", help="Evaluation criteria, in words.")]
-IterMax = Annotated[int | None, typer.Option(help="Maximum number of iterations, 1 to 10 (default: 3).")]
-Threshold = Annotated[float | None, typer.Option(help="Lowest score of an accepted answer, 0 to 1 (default: 0.8).")]
-Model = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Model that generates answers, as provider:name (default: REDRAFT_MODEL). Repeatable: iteration k uses "
-        "the k-th model, and further iterations use the last model.",
-    ),
-]
-EvaluatorModel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the generator).",
-    ),
-]
-Candidates = Annotated[
-    int | None, typer.Option(help="Number of answers that each iteration generates, 1 to 8 (default: 1).")
-]
-Strategy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="revise|fresh|encourage",
-        help="What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
-        "encourage: ask for a more complete answer (default: revise).",
-    ),
-]
-Deadline = Annotated[
-    float | None,
-    typer.Option(
-        help="Time limit of the whole job, in seconds (default: 600). A job that reaches it ends with its best answer."
-    ),
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        help="Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses the "
-        "value, the call is repeated without a temperature."
-    ),
-]
-MaxOutputTokens = Annotated[
-    int | None,
-    typer.Option(
-        help="Maximum number of tokens of one answer "
-        "(default: the model's limit; for Anthropic REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS)."
-    ),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        help="Maximum number of input and output tokens of the whole job (default: no limit). The job ends before a "
-        "call that could exceed the limit."
-    ),
-]
 MaxCost = Annotated[
     float | None,
     typer.Option(
@@ -92,12 +32,6 @@ Schema = Annotated[
         "answer_with_sources or comparison.",
     ),
 ]
-Rubric = Annotated[
-    str | None,
-    typer.Option(
-        "--rubric", metavar="FILE", help="File with a rubric, that is, a JSON list of criteria (see docs/criteria.md)."
-    ),
-]
 Checks = Annotated[
     list[str] | None,
     typer.Option(
@@ -105,38 +39,6 @@ Checks = Annotated[
         metavar="KIND=VALUE",
         help="Check in code that an answer must pass, such as max_words=60, contains=Bern, is_json or bullets=2..4 "
         "(see docs/checks.md); repeatable. With --crit, a model also evaluates the text of --crit.",
-    ),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Evaluation profile (default: criteria). `redraft profiles` lists the profiles."),
-]
-Panel = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Model of a panel that replaces the single evaluator; repeatable. The score is the median of the panel.",
-    ),
-]
-Samples = Annotated[
-    int | None,
-    typer.Option(help="Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of the calls."),
-]
-Audit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODEL",
-        help="Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
-        "the returned answer. Its scores are reported, but they do not change the result.",
-    ),
-]
-Skip = Annotated[
-    str | None,
-    typer.Option(
-        metavar="never|when_checks_fail|auto",
-        help="When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a "
-        "required check; auto: if the task is small talk or a sum, and has no format, rubric, schema, sources or "
-        "reference.",
     ),
 ]
 Sources = Annotated[
@@ -189,20 +91,7 @@ Refine = Annotated[
         "--refine", help="First let a model draft the task, the format and the criteria from a rough question."
     ),
 ]
-UseCache = Annotated[
-    bool, typer.Option("--cache", help="Reuse the replies to identical model calls of earlier jobs with --cache.")
-]
-System = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Text that is added to the generator's system prompt.")
-]
 Reference = Annotated[str | None, typer.Option(metavar="TEXT", help="Reference answer; only the evaluator sees it.")]
-Meta = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Label of the job; repeatable. The label `name` can replace the id of the job in commands.",
-    ),
-]
 WithMeta = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="KEY=VALUE", help="Only jobs with this label; if repeated, with all these labels."),
@@ -313,44 +202,85 @@ def read_moment(text: str) -> datetime:
         raise typer.BadParameter(f"{error}.") from None
 
 
+_HELP = {
+    "resp_format": "Format of the answer, in words (default: any format).",
+    "eval_crit": "Evaluation criteria, in words.",
+    "rubric": "File with a rubric, that is, a JSON list of criteria (see docs/criteria.md).",
+    "profile": "Evaluation profile (default: criteria). `redraft profiles` lists the profiles.",
+    "iter_max": "Maximum number of iterations, 1 to 10 (default: 3).",
+    "threshold": "Lowest score of an accepted answer, 0 to 1 (default: 0.8).",
+    "model": "Model that generates answers, as provider:name (default: REDRAFT_MODEL). Repeatable: iteration k uses "
+    "the k-th model, and further iterations use the last model.",
+    "evaluator_model": "Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the "
+    "generator).",
+    "panel": "Model of a panel that replaces the single evaluator; repeatable. The score is the median of the panel.",
+    "samples": "Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of the calls.",
+    "audit": "Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
+    "the returned answer. Its scores are reported, but they do not change the result.",
+    "skip": "When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a required "
+    "check; auto: if the task is small talk or a sum, and has no format, rubric, schema, sources or reference.",
+    "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
+    "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
+    "encourage: ask for a more complete answer (default: revise).",
+    "deadline": "Time limit of the whole job, in seconds (default: 600). A job that reaches it ends with its best "
+    "answer.",
+    "temperature": "Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses the "
+    "value, the call is repeated without a temperature.",
+    "max_output_tokens": "Maximum number of tokens of one answer (default: the model's limit; for Anthropic "
+    "REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS).",
+    "max_tokens": "Maximum number of input and output tokens of the whole job (default: no limit). The job ends before "
+    "a call that could exceed the limit.",
+    "cache": "Reuse the replies to identical model calls of earlier jobs with --cache.",
+    "system": "Text that is added to the generator's system prompt.",
+    "meta": "Label of the job; repeatable. The label `name` can replace the id of the job in commands.",
+}
+
+
 class JobOption(NamedTuple):
-    """An option of the command line, the request field that it sets, and the function that parses its value."""
+    """An option of the command line that sets a request field, and the function that parses its value."""
 
     name: str
-    annotation: Any
     field: str
+    kind: Any
+    metavar: str | None = None
     read: Callable[[Any], Any] = lambda value: value
+    spellings: tuple[str, ...] = ()
     default: Any = None
 
     @property
     def flag(self) -> str:
-        # Typer stores the first spelling of an option in `default`, if the option names one
-        first: object = get_args(self.annotation)[1].default
-        return first if isinstance(first, str) else f"--{self.name.replace('_', '-')}"
+        return self.spellings[0] if self.spellings else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def parameter(self) -> Parameter:
+        """The parameter by which Typer adds the option to a command."""
+        kind = self.kind if self.default is not None else self.kind | None
+        annotation = Annotated[kind, typer.Option(*self.spellings, metavar=self.metavar, help=_HELP[self.name])]
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
 
 JOB_OPTIONS = (
-    JobOption("resp_format", Format, "resp_format"),
-    JobOption("eval_crit", Criteria, "eval_crit"),
-    JobOption("rubric", Rubric, "rubric", rubric_of),
-    JobOption("profile", Profile, "profile"),
-    JobOption("iter_max", IterMax, "iter_max"),
-    JobOption("threshold", Threshold, "score_threshold"),
-    JobOption("model", Model, "model", ladder),
-    JobOption("evaluator_model", EvaluatorModel, "evaluator_model"),
-    JobOption("panel", Panel, "evaluation.panel"),
-    JobOption("samples", Samples, "evaluation.samples"),
-    JobOption("audit", Audit, "evaluation.audit"),
-    JobOption("skip", Skip, "evaluation.skip"),
-    JobOption("candidates", Candidates, "candidates"),
-    JobOption("strategy", Strategy, "revision.strategy"),
-    JobOption("deadline", Deadline, "limits.deadline_s"),
-    JobOption("temperature", Temperature, "sampling.temperature"),
-    JobOption("max_output_tokens", MaxOutputTokens, "sampling.max_output_tokens"),
-    JobOption("max_tokens", MaxTokens, "limits.max_tokens"),
-    JobOption("cache", UseCache, "cache", {True: "use"}.get, default=False),
-    JobOption("system", System, "system_instructions"),
-    JobOption("meta", Meta, "metadata", metadata_of),
+    JobOption("resp_format", "resp_format", str, spellings=("--format", "--resp-format")),
+    JobOption("eval_crit", "eval_crit", str, spellings=("--crit", "--eval-crit")),
+    JobOption("rubric", "rubric", str, "FILE", rubric_of),
+    JobOption("profile", "profile", str, "NAME"),
+    JobOption("iter_max", "iter_max", int),
+    JobOption("threshold", "score_threshold", float),
+    JobOption("model", "model", list[str], "MODEL", ladder),
+    JobOption("evaluator_model", "evaluator_model", str, "MODEL"),
+    JobOption("panel", "evaluation.panel", list[str], "MODEL"),
+    JobOption("samples", "evaluation.samples", int),
+    JobOption("audit", "evaluation.audit", str, "MODEL"),
+    JobOption("skip", "evaluation.skip", str, "never|when_checks_fail|auto"),
+    JobOption("candidates", "candidates", int),
+    JobOption("strategy", "revision.strategy", str, "revise|fresh|encourage"),
+    JobOption("deadline", "limits.deadline_s", float),
+    JobOption("temperature", "sampling.temperature", float),
+    JobOption("max_output_tokens", "sampling.max_output_tokens", int),
+    JobOption("max_tokens", "limits.max_tokens", int),
+    JobOption("cache", "cache", bool, None, {True: "use"}.get, ("--cache",), default=False),
+    JobOption("system", "system_instructions", str, "TEXT"),
+    JobOption("meta", "metadata", list[str], "KEY=VALUE", metadata_of),
 )
 
 
@@ -370,12 +300,8 @@ def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
         command(given={each.field: each.read(values.pop(each.name)) for each in JOB_OPTIONS}, **values)
 
     own = [each for each in signature(command).parameters.values() if each.name != "given"]
-    shared = [
-        Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=each.annotation)
-        for each in JOB_OPTIONS
-    ]
     # The help lists options in the order of the parameters; an argument must come before them
-    parameters = [*own[:1], *shared, *own[1:]]
+    parameters = [*own[:1], *(each.parameter for each in JOB_OPTIONS), *own[1:]]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run

@@ -35,12 +35,18 @@ def rescore(  # noqa: PLR0913 - one parameter per option
             help="Evaluation profile. A profile other than `criteria` drops the rubric of the job.",
         ),
     ] = None,
-    eval_crit: options.Criteria = None,
-    rubric: options.Rubric = None,
+    eval_crit: Annotated[
+        str | None, typer.Option("--crit", "--eval-crit", help="Evaluation criteria, in words.")
+    ] = None,
+    rubric: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File with a rubric, that is, a JSON list of criteria.")
+    ] = None,
     no_rubric: Annotated[
         bool, typer.Option("--no-rubric", help="Drop the rubric of the job, and evaluate by --crit alone.")
     ] = False,
-    panel: options.Panel = None,
+    panel: Annotated[
+        list[str] | None, typer.Option(metavar="MODEL", help="Model of a panel of evaluators; repeatable.")
+    ] = None,
     samples: Annotated[
         int | None, typer.Option(help="Number of calls per evaluator, 1 to 10. The score is the mean of the calls.")
     ] = None,
