@@ -1,7 +1,7 @@
 """The HTTP API: `uvicorn --factory api.app:create_app`.
 
-A request is authenticated and parsed, calls one operation, and its result is rendered. The state of a process is a
-cache only: any number of processes may run at the same time, and each may be killed at any time.
+A route parses an authenticated request, calls one operation, and renders the result. A process keeps no state that
+other processes need, so any number of processes can run at the same time, and each can be killed at any time.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ from redraft.settings import Settings
 _JOB_ROUTES = (submitting, jobs, history, webhooks)
 _BULK_ROUTES = (datasets, runs, run_results)
 _ADMIN_ROUTES = (ratings, observations, catalog, health)
-# Lists come first: `/jobs/bulk` and `/runs/compare` are no job and no run
+# Lists come first, so that `/jobs/bulk` and `/runs/compare` are not read as the ids of a job and a run
 _JOB_PAGES = (updates, new, job_pages, job, job_changes)
 _BULK_PAGES = (run_pages, comparison, run_page, dataset_pages)
 _ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, keys)
@@ -60,7 +60,7 @@ _ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, keys)
 def create_app(
     settings: Settings | None = None, *, build: Callable[[Settings], Services] = build_runtime, pace: Pace | None = None
 ) -> FastAPI:
-    """Create the API as an ASGI app; without settings they are read from the environment, and logging is configured."""
+    """Create the API as an ASGI app. Without `settings`, read them from the environment and configure logging."""
     if settings is None:
         settings = Settings()
         _configure_logging(settings)
@@ -73,7 +73,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=partial(_lifespan, settings, build, pace or Pace()),
-        # The outermost comes first: the envelope wraps problems of the others
+        # The first middleware is the outermost. The envelope also wraps problem documents of the other middleware
         middleware=[
             Middleware(RootPath, settings.root_path),
             Middleware(Envelope),
@@ -88,13 +88,13 @@ def create_app(
     )
     app.mount("/static", serving.static_files)
     app.openapi = lambda: description.describe(app, settings.root_path)
-    # Code that stops the server without a signal calls it, from any thread
+    # Code that stops the server without a signal calls `end_streams`, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
     problems.install(app, render_error_page)
     return app
 
 
-# FastAPI analyses each route once, and so once for all apps of a process
+# FastAPI analyses routes when they are added. The cache saves this time for further apps of a process
 @cache
 def _routes() -> list[BaseRoute]:
     whole = APIRouter(generate_unique_id_function=lambda route: route.name)
@@ -124,7 +124,7 @@ async def _lifespan(
 
 @contextlib.contextmanager
 def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
-    # uvicorn waits for open streams before it stops the app: without this they would last for minutes
+    # uvicorn waits for open streams before it stops the app, and a stream can last for minutes
     if threading.current_thread() is not threading.main_thread():
         # Python allows signal handlers in the main thread only
         yield
@@ -148,7 +148,7 @@ def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
 
 def _configure_logging(settings: Settings) -> None:
     configure_logs(settings.log_level, settings.log_format)
-    # Our own access log has request ids and no query strings
+    # `api/http/envelope.py` writes the access log, with request ids and without query strings
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False

@@ -1,9 +1,10 @@
-"""Authenticates requests and limits their rate. Only the paths that this module lists are public.
+"""Authenticates requests and limits their rate. Only the paths in OPEN_PATHS and OPEN_PREFIX are public.
 
-With API keys, a request needs a valid key with the scope that follows from its method and path, so that no route can
-lack one. A browser that signed in sends a cookie instead, and is accepted only from our own pages. Without API keys
-(loopback), only our own pages and programs on this machine are accepted, so that no web site reaches the API through
-the user's browser, by DNS rebinding or otherwise.
+With API keys, a request needs a valid key with the scope that follows from its method and path. So a new route cannot
+lack a check of its scope. A browser that has signed in sends a cookie instead of a key; only requests from Redraft's
+own pages are accepted with a cookie. Without API keys (loopback), only requests from Redraft's own pages and from
+programs on this machine are accepted. So no web site can reach the API through the user's browser, for example by DNS
+rebinding.
 """
 
 import ipaddress
@@ -26,10 +27,10 @@ from redraft.operations.admin import keys, sign_ins
 from redraft.operations.admin.keys import Caller, hash_of
 
 COOKIE = "redraft_sign_in"
-# Health for load balancers; the description of the API for browsers, which send no key for a page; the way in and out.
+# Load balancers need the health paths without a key. Browsers send no key for `/docs` and the sign-in pages
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/docs", "/openapi.json", "/sign-in", "/sign-out"})
 OPEN_PREFIX = "/static/"
-# These paths need one scope for all methods: a scraper reads no answers, and changes no keys
+# These paths need the same scope for all methods, so that a key for metrics cannot read answers
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|v1/settings|settings/keys|settings/configuration)(/.*)?"),
@@ -37,16 +38,16 @@ _PLACES = {
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)
-# If one of these came twice, a proxy and this server could each use another value
+# If one of these headers occurred twice, a proxy and this server could use different values
 _SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
 _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
 
-# A flood of wrong keys must neither find one nor reach the database
+# The limit prevents that many wrong keys guess a valid key or load the database
 FAILURES = Policy("failed-authentications", 20)
 
 
 class Authentication:
-    """Authenticates a request before its body is read: strangers must not send megabytes."""
+    """Authenticates a request before its body is read, so that only valid keys can send large bodies."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -80,16 +81,19 @@ def is_open(path: str) -> bool:
 
 
 def scope_of(method: str, path: str) -> KeyScope:
-    """Return the scope that a request needs; every method that is not safe needs `write`."""
+    """Return the scope that a request needs. Methods other than GET, HEAD and OPTIONS need `write`."""
     usual = KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
     return next((scope for scope, places in _PLACES.items() if places.fullmatch(path)), usual)
 
 
 async def admit(request: Request) -> Mapping[str, str]:
-    """Authenticate a request, record its caller in the scope, and return the rate limit headers of its answer.
+    """Authenticate a request, record its caller in the ASGI scope, and return the rate limit headers of the response.
 
-    Raises Forbidden without a valid key, HttpProblem for a foreign web page or a missing scope (403) and above the rate
-    limit (429), and Unavailable if the keys cannot be read.
+    Raises:
+        Forbidden: the request has no valid key.
+        HttpProblem: the request comes from another web site or its key lacks a scope (403), or it exceeds the rate
+            limit (429).
+        Unavailable: the keys cannot be read.
     """
     context: Context = request.app.state.context
     if not context.settings.is_auth_required:
@@ -104,7 +108,7 @@ async def admit(request: Request) -> Mapping[str, str]:
 
 
 async def is_trusted(request: Request) -> bool:
-    """Whether the answer of an open path may hold details for this caller."""
+    """Whether the response of a public path may contain details for this caller."""
     context: Context = request.app.state.context
     try:
         if not context.settings.is_auth_required:
@@ -121,7 +125,7 @@ def refuse_strangers(request: Request, context: Context) -> None:
 
 
 async def identify(request: Request, context: Context) -> Caller:
-    """Return the caller whose key the request holds, or who signed in with a key."""
+    """Return the caller, by the API key in the request or by the sign-in cookie. Raises like `admit`."""
     token = bearer_token(request)
     signed_in = request.cookies.get(COOKIE)
     if token is None and signed_in:
@@ -131,10 +135,13 @@ async def identify(request: Request, context: Context) -> Caller:
 
 
 async def identify_by_key(request: Request, context: Context, token: str | None) -> Caller:
-    """Return the caller whose key it is; raises HttpProblem (429) after too many wrong keys from one address."""
+    """Return the caller with this API key. Raises Forbidden if it is not valid.
+
+    Raises HttpProblem (429) if the address of the client has sent too many wrong keys.
+    """
     token_hash = hash_of(token) if token else ""
     network = network_of(request.client.host) if request.client else "unknown"
-    # A key that was valid lately is exempt: others behind the same NAT cannot block it
+    # A key that was valid recently is exempt, so that clients behind the same NAT cannot block each other
     if token and token_hash not in context.valid_keys:
         _refuse_excess(await context.rates.take(FAILURES, network, 0), "This address sent too many wrong API keys.")
     try:
@@ -152,7 +159,7 @@ async def _take_quota(context: Context, caller: Caller) -> Quota | None:
     if not per_minute:
         return None
     quota = await context.rates.take(Policy("requests", per_minute), caller.key_id)
-    _refuse_excess(quota, f"This API key may make {per_minute} requests a minute.")
+    _refuse_excess(quota, f"The limit of this API key is {per_minute} requests per minute.")
     return quota
 
 
@@ -170,7 +177,7 @@ def _require_scope(request: Request, caller: Caller, quota: Quota | None) -> Non
     challenge = f'Bearer realm="redraft", error="insufficient_scope", scope="{needed}"'
     raise HttpProblem(
         403,
-        f"This needs an API key with the scope '{needed}'; `redraft keys create NAME --scope {needed}` makes one.",
+        f"This needs an API key with the scope '{needed}'; `redraft keys create NAME --scope {needed}` creates one.",
         code="insufficient_scope",
         headers={"WWW-Authenticate": challenge, **(quota.headers if quota else {})},
     )
@@ -182,7 +189,7 @@ def refuse_ambiguous(request: Request) -> None:
             raise HttpProblem(400, f"The header {name.title()} was sent twice.", code="ambiguous_header")
     named = [name for name in request.query_params if name.lower() in _CREDENTIAL_NAMES]
     if named:
-        words = "Every log on the way keeps an API key in the URL: revoke it, and send 'Authorization: Bearer …'."
+        words = "Logs store API keys in URLs. Revoke this key, and send keys as 'Authorization: Bearer …'."
         raise HttpProblem(400, words, code="credentials_in_address")
 
 
@@ -192,7 +199,7 @@ def bearer_token(request: Request) -> str | None:
 
 
 def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
-    # DNS rebinding needs a name: IP addresses are safe
+    # An attack by DNS rebinding needs a host name, so IP addresses are safe
     name = host_name(request.headers.get("host", ""))
     if name == "localhost" or name.endswith(".localhost"):
         return
@@ -201,12 +208,12 @@ def refuse_foreign_host(request: Request, *, is_loopback_bound: bool) -> None:
     except ValueError:
         address = None
     if address is None or (is_loopback_bound and not address.is_loopback):
-        words = "Without API keys only localhost is served; call it by that name, or set REDRAFT_REQUIRE_AUTH."
+        words = "Without API keys, only requests to localhost are accepted. Use that name, or set REDRAFT_REQUIRE_AUTH."
         raise HttpProblem(403, words, code="host_not_allowed")
 
 
 def host_name(host: str) -> str:
-    """Return the name of a Host header without port and brackets; empty if the header is malformed."""
+    """Return the name in a Host header without port and brackets, or an empty text if the header is malformed."""
     found = _HOST.fullmatch(host)
     return (found["address"] or found["name"]).lower().rstrip(".") if found else ""
 

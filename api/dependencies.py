@@ -1,4 +1,4 @@
-"""Dependencies of the routes: the context of the process, and the idempotency key of a request."""
+"""Defines dependencies of routes: the context of the process, and the idempotency key of a request."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from redraft.settings import Settings
 T = TypeVar("T")
 
 DRAFTS_AT_ONCE = 16
-# A large dataset takes minutes, and so does the report of a large run: a thread each
+# A large dataset and the report of a large run take minutes, each in a thread of its own
 UPLOADS_AT_ONCE = 4
 REPORTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The shared objects of one API process; `open_streams` counts the event streams of each key or address."""
+    """The shared objects of an API process. `open_streams` counts the event streams of each API key or address."""
 
     settings: Settings
     services: Services
@@ -42,15 +42,15 @@ class Context:
     open_streams: Counter[str] = field(default_factory=Counter[str])
 
     async def wait_for_model(self, call: Callable[[], T]) -> T:
-        """Run a function that waits for a model; raises Unavailable (`too_many_drafts`) if too many wait already."""
+        """Run a function that waits for a model. Raises Unavailable (`too_many_drafts`) if too many already wait."""
         if self.drafting.borrowed_tokens >= self.drafting.total_tokens:
-            words = f"{self.drafting.total_tokens:g} requests wait for a model already. Try again later."
+            words = f"{self.drafting.total_tokens:g} requests already wait for a model. Try again later."
             raise Unavailable(words, code="too_many_drafts")
-        # Threads of their own: a slow model must not block other requests
+        # A separate pool of threads, so that a slow model does not block other requests
         return await to_thread.run_sync(call, limiter=self.drafting)
 
 
-# Async dependencies: FastAPI would call others in a thread
+# Dependencies are async, because FastAPI calls other dependencies in threads
 async def get_context(request: Request) -> Context:
     return request.app.state.context
 
@@ -64,7 +64,7 @@ ServicesOf = Annotated[Services, Depends(get_services)]
 
 
 def caller_of(request: Request) -> str:
-    """Return the id of the request's API key, or "-" where no keys are needed."""
+    """Return the id of the request's API key, or "-" if no key is needed."""
     return request.scope["state"].get("key_id") or "-"
 
 
@@ -77,11 +77,11 @@ async def get_idempotency(
             min_length=1,
             max_length=255,
             pattern=r"^[\x20-\x7e]+$",
-            description="The same key with the same body returns what the first request created.",
+            description="A request with the same key and body as an earlier one returns what the earlier one created.",
         ),
     ] = None,
 ) -> Idempotency | None:
-    """Read the idempotency key. It is unique per API key and route."""
+    """Read the idempotency key, which is unique per API key and route. Return None if there is none."""
     if idempotency_key is None:
         return None
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)

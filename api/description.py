@@ -1,4 +1,4 @@
-"""Completes `/openapi.json`: problems, security, examples, webhooks."""
+"""Builds the OpenAPI document: adds problems, security, examples and webhooks to the document of FastAPI."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -22,7 +22,7 @@ Answers = dict[int | str, dict[str, Any]]
 
 EXAMPLE_GENERATE: dict[str, Example] = {
     "question": {
-        "summary": "A question and what makes an answer good",
+        "summary": "A question with evaluation criteria",
         "value": {
             "instruct": "Why is the sky blue?",
             "resp_format": "Three sentences for a child of eight.",
@@ -47,20 +47,22 @@ EXAMPLE_REFINE: dict[str, Example] = {
 }
 _JOB_HEADERS = {
     "ETag": "The job's version, for If-None-Match.",
-    "Retry-After": "Seconds until the next request makes sense; absent once the job has ended.",
+    "Retry-After": "The recommended time until the next request, in seconds; absent if the job has ended.",
 }
 _LIMIT_HEADERS = {
-    "Retry-After": "Seconds until the next request is allowed.",
-    "RateLimit": "`r` requests remain; the full number is available again in `t` seconds.",
-    "RateLimit-Policy": "`q` requests in `w` seconds.",
+    "Retry-After": "The time until the next request is allowed, in seconds.",
+    "RateLimit": "`r` is the number of remaining requests; `t` is the time until all are available, in seconds.",
+    "RateLimit-Policy": "The limit is `q` requests in `w` seconds.",
 }
-_WEBHOOK_SIGNATURE = "Signed by Standard Webhooks 1.0: `webhook-id`, `webhook-timestamp`, `webhook-signature`."
+_WEBHOOK_SIGNATURE = (
+    "Signed as Standard Webhooks 1.0 specifies, with `webhook-id`, `webhook-timestamp` and `webhook-signature`."
+)
 _REF = "#/components/schemas/{model}"
 
 
 class _Data(Resource):
-    url: str = Field(description="The path of the job or run.")
-    truncated: bool = Field(description="Whether parts that are too long were replaced by null.")
+    url: str = Field(description="The path of the job or of the run.")
+    truncated: bool = Field(description="Whether values that are too long are replaced by null.")
 
 
 class JobWebhookData(_Data):
@@ -68,7 +70,7 @@ class JobWebhookData(_Data):
 
     job_id: str
     metadata: dict[str, str]
-    seq: int = Field(description="The number of the event.")
+    seq: int = Field(description="The number of the event in its job.")
     event: EventData
 
 
@@ -84,7 +86,7 @@ class RunWebhookData(_Data):
     """The end of a run."""
 
     run_id: str
-    seq: int = Field(description="The version of the run; it is larger when a resumed run ends again.")
+    seq: int = Field(description="The version of the run. It is larger when a resumed run ends again.")
     event: RunFinished
 
 
@@ -97,18 +99,18 @@ class RunWebhookBody(Resource):
 
 
 _WEBHOOKS: Mapping[str, tuple[str, type[Resource]]] = {
-    "job.event": ("An event of a job that its webhook asks for.", JobWebhookBody),
-    "run.finished": ("A run has ended. A resumed run ends again.", RunWebhookBody),
+    "job.event": ("An event of a job, of a type that the webhook selects.", JobWebhookBody),
+    "run.finished": ("A run has ended. If it is resumed, the message is sent again when it ends.", RunWebhookBody),
 }
 
 
 def problems_of(*codes: int) -> Answers:
-    """The problems of one route, beside those that `_complete` adds by its path and its body."""
+    """Return descriptions of the problems of a route. `_complete` adds those that follow from its path and body."""
     return {code: {"description": TITLES[code][1]} for code in codes}
 
 
 def job_answers(descriptions: Mapping[int, str]) -> Answers:
-    """Answers that are a job, with its headers."""
+    """Return descriptions of responses whose body is a job, with their headers."""
     created = {**_JOB_HEADERS, "Location": "The path of the job."}
     return {
         code: {
@@ -125,22 +127,22 @@ def _described(names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
-    """The OpenAPI document, made once per app."""
+    """Return the OpenAPI document, which is built once per app."""
     if app.openapi_schema is None:
         found = get_openapi(
             title="Redraft",
             version=version("redraft"),
-            summary="Writes answers iteratively: generate, evaluate, revise until accepted.",
-            description="Submit a job, then poll it, wait for it (`Prefer: wait=N`) or follow its events. "
-            "All errors are problem documents (RFC 9457). An API key is needed unless the server listens on loopback "
-            "only; each operation names the scope that it needs. Where keys are needed, the header `RateLimit` of "
-            "every answer says how many requests remain.",
+            summary="Writes answers iteratively: generates, evaluates and revises until an answer is accepted.",
+            description="Submit a job. Then poll the job, wait for it (`Prefer: wait=N`), or follow its events. "
+            "All errors are problem documents (RFC 9457). Requests need an API key, unless the server listens on "
+            "loopback only. Each operation names the scope that it needs. If keys are needed, the header `RateLimit` "
+            "of every response has the number of remaining requests.",
             routes=app.routes,
             servers=[{"url": root}] if root else None,
         )
         components = found.setdefault("components", {})
         components["schemas"] = _own_schemas() | components.get("schemas", {})
-        # They are the errors of FastAPI; ours are problems
+        # These are the errors of FastAPI. Redraft answers with problem documents instead
         for replaced in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(replaced, None)
         found["webhooks"] = {name: _webhook(*each) for name, each in _WEBHOOKS.items()}
@@ -165,7 +167,7 @@ def _webhook(summary: str, body: type[BaseModel]) -> dict[str, Any]:
         "description": _WEBHOOK_SIGNATURE,
         "tags": ["webhooks"],
         "requestBody": {"required": True, "content": content},
-        "responses": {"2XX": {"description": "Received. After any other answer the webhook is sent again."}},
+        "responses": {"2XX": {"description": "The message is received. After any other response, it is sent again."}},
     }
     return {"post": operation}
 

@@ -1,4 +1,4 @@
-"""Request bodies: strict JSON, with bounds of size and time."""
+"""Reads request bodies: as strict JSON, with limits of size and time."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ from redraft.domain.bodies.strict_json import JsonError
 from redraft.errors import FieldError, Invalid, Unavailable
 
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
-# How long an unread body is drained, so that the client reads the answer before the connection ends
+# An unread body is read and dropped for this time, so that the client gets the response before the connection closes
 _LINGER_S = 2.0
-# This many bytes add a second to the time: a slower client holds a connection for longer than its body is worth
+# Each of these many bytes extends the time limit by a second, so a client must send at least at this rate
 _BYTES_PER_S = 1_000
 _EXACT_MAX = 2**53
 
@@ -60,8 +60,8 @@ class JsonRequest(Request):
 
     async def json(self) -> Any:
         value = parse_json(await self.body())
-        # FastAPI validates in the event loop, where the patterns and schemas of a rubric would take too long. So they
-        # are validated in a thread first; the sandbox (`redraft.sandbox.processes`) remembers the results.
+        # FastAPI validates in the event loop, where the patterns and schemas of a rubric would take too long. So a
+        # thread validates them first. The sandbox (`redraft.sandbox.processes`) caches the results for FastAPI.
         if self._check is not None and isinstance(cast("object", value), dict) and "rubric" in value:
             try:
                 await run_in_threadpool(self._check, value)
@@ -71,8 +71,8 @@ class JsonRequest(Request):
 
 
 def refuse_unknown_parameters(request: Request, known: frozenset[str]) -> None:
-    """Raises Invalid if a query parameter is unknown. A known `NAME.KEY` stands for all names that begin so."""
-    # To ignore `?validate_onyl=true` would start a job
+    """Raise Invalid if a query parameter is unknown. A known `NAME.KEY` allows every name that begins with `NAME.`."""
+    # If the misspelt `?validate_onyl=true` were ignored, the request would start a job
     beginnings = tuple(name.removesuffix("KEY") for name in known if name.endswith(".KEY"))
     unknown = [name for name in request.query_params if name not in known and not name.startswith(beginnings)]
     if unknown:
@@ -90,12 +90,12 @@ def refuse_other_media(request: Request) -> None:
 
 
 def media_type_of(request: Request) -> str:
-    """The media type without its parameters; empty without a Content-Type."""
+    """Return the media type without its parameters, or an empty text without a Content-Type."""
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def refuse_packed(request: Request) -> None:
-    # A small decompression bomb would pass the limit on bodies
+    # The size limit counts compressed bytes, so a small decompression bomb would not exceed it
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
         words = f"Send the body without compression, not as {coding[:50] or 'an unknown encoding'}."
@@ -103,11 +103,11 @@ def refuse_packed(request: Request) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse JSON in UTF-8; raises HttpProblem (400) with line and column where the parser knows them."""
+    """Parse JSON in UTF-8. Raises HttpProblem (400), if possible with line and column."""
     try:
         return strict_json.parse(body.decode("utf-8-sig"), _read_float)
     except UnicodeDecodeError as error:
-        raise _no_json(f"is not valid JSON: byte {error.start} is no UTF-8") from None
+        raise _no_json(f"is not valid JSON: byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise _no_json(f"is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except JsonError as error:
@@ -115,7 +115,10 @@ def parse_json(body: bytes) -> Any:
 
 
 def parse_object(text: str, name: str, words: str = "") -> dict[str, Any]:
-    """Parse the text of a field as a JSON object; raises Invalid, with `words` for the field, if it is none."""
+    """Parse the text of a field as a JSON object.
+
+    Raises Invalid if the text is not a JSON object. The message names the field, or `words` instead of its name.
+    """
     try:
         value = parse_json(text.encode("utf-8", "replace"))
     except HttpProblem as problem:
@@ -129,7 +132,7 @@ def parse_object(text: str, name: str, words: str = "") -> dict[str, Any]:
 
 def _read_float(text: str) -> float:
     number = strict_json.finite(text)
-    # JSON Schema: 1.0 is an integer. Beyond the limit a float does not hold each integer
+    # In JSON Schema 1.0 is an integer. Above the limit, a float does not represent every integer
     return int(number) if number.is_integer() and abs(number) <= _EXACT_MAX else number
 
 
@@ -140,7 +143,7 @@ def _no_json(reason: str, code: str = "invalid_json") -> HttpProblem:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The maximum size of a body, the setting that defines it, and the time to wait for it."""
+    """The maximum size of a body, the setting that defines the size, and the base of the time limit in seconds."""
 
     max_bytes: int
     setting: str
@@ -148,7 +151,7 @@ class Bound:
 
 
 class BodyLimit:
-    """Refuses a body that is too large or too slow; `others` are the bounds of single (method, path)s."""
+    """Refuses a body that is too large or too slow. `others` has the bounds of single routes, by method and path."""
 
     def __init__(self, app: ASGIApp, usual: Bound, others: Mapping[tuple[str, str], Bound]) -> None:
         self._app = app
@@ -179,7 +182,7 @@ class _Meter:
     async def receive(self) -> Message:
         if self._announced > self._bound.max_bytes:
             self._refuse_large()
-        # The message after the body is the client's disconnect, which may come at any time
+        # The message after the body reports that the client disconnects, which can happen at any time
         message = await (self._receive() if self._is_whole else self._receive_soon())
         self._is_whole = not message.get("more_body", False)
         self._bytes += len(message.get("body", b""))
@@ -188,13 +191,13 @@ class _Meter:
         return message
 
     async def _receive_soon(self) -> Message:
-        # Only the time of waiting counts: the server spends the time between two reads
+        # Only the waiting time counts, because the server causes the time between two reads
         began_at = time.monotonic()
         try:
             async with asyncio.timeout(self._bound.patience_s + self._bytes / _BYTES_PER_S - self._waited_s):
                 return await self._receive()
         except TimeoutError:
-            detail = f"Only {self._bytes:,} bytes of the body arrived in time. Send it without pauses."
+            detail = f"Only {self._bytes:,} bytes of the body arrived in time. Send the body without pauses."
             raise self._refusal(408, detail, "body_too_slow") from None
         finally:
             self._waited_s += time.monotonic() - began_at
@@ -213,7 +216,7 @@ class _Meter:
             await self._send(message)
             return
         await self._send({**message, "more_body": True})
-        # A socket that is closed with unread data resets the connection, and the client would lose the answer
+        # To close a socket with unread data resets the connection, and the client would lose the response
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
                 while (await self._receive()).get("more_body", False):

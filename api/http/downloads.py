@@ -1,4 +1,4 @@
-"""The file name of a download, in a header that holds ASCII only."""
+"""Builds the header Content-Disposition with the file name of a download."""
 
 import re
 import unicodedata
@@ -11,16 +11,16 @@ _DATA = re.compile(r"(?<=.)\.(jsonl|ndjson|json|csv|tsv|tab|parquet|pq)$", re.IG
 
 
 def stem_of(name: str) -> str:
-    """Remove the suffix of the dataset's file from the name of a run."""
+    """Remove the suffix of a data file from the name of a run."""
     return _DATA.sub("", name)
 
 
 def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachment", "inline"] = "attachment") -> str:
-    """Return Content-Disposition; `fallback` (ASCII) replaces a name without usable characters."""
+    """Return the header value. `fallback` (in ASCII) replaces a name without usable characters."""
     whole = _file_name(name) or fallback
-    # Cleaned again: NFKD turns full-width quotes and slashes into those of ASCII
+    # The name is cleaned again, because NFKD converts full-width quotes and slashes to ASCII
     plain = _file_name(unicodedata.normalize("NFKD", whole).encode("ascii", "ignore").decode()) or fallback
-    # Clients that do not know RFC 6266 use the first name
+    # Clients that do not implement RFC 6266 use the first name
     return f"{kind}; filename=\"{plain}{suffix}\"; filename*=UTF-8''{quote(whole + suffix, safe='')}"
 
 

@@ -1,4 +1,4 @@
-"""Wraps every request: request id, access log, security headers, and the answer to an unexpected error."""
+"""Wraps every request: adds request id, access log and security headers, and answers unexpected errors."""
 
 import re
 import time
@@ -16,18 +16,18 @@ from api.http.problems import HttpProblem
 
 log = structlog.get_logger()
 
-# An id that is fit for a log line and a header
+# Characters that are safe in a log line and in a header
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
-# Load balancers request these every few seconds
+# Load balancers request these paths every few seconds, which would fill the log
 _QUIET_PATHS = frozenset({"/livez", "/readyz"})
 _GUARDS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
-# Defaults for a response: no cache stores it, and no page embeds it.
+# Default headers of a response: no cache stores it, and no page embeds it
 _USUAL = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox"}
 _CACHED_PREFIX = "/static/"
 
 
 class Envelope:
-    """The outermost middleware. Its log holds no query, header or body: these may hold secrets."""
+    """The outermost middleware. It logs no query, header or body, because these can contain secrets."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -50,30 +50,30 @@ class Envelope:
     async def _answer(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
         request = Request(scope, receive)
         if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
-            refusal = HttpProblem(400, "The address holds a NUL character.", code="nul_character")
+            refusal = HttpProblem(400, "The URL contains a NUL character.", code="nul_character")
             await problems.render(request, refusal)(scope, receive, reply.send)
             return
         try:
             await self._app(scope, receive, reply.send)
         except Exception as error:
             if reply.status is not None:
-                # The headers are sent, so no other answer is possible: the server closes the connection
+                # The headers are already sent, so no other response is possible. The server closes the connection
                 raise
             log.exception("request_failed", method=scope["method"], path=scope["path"])
             await problems.render(request, error)(scope, receive, reply.send)
 
 
 def _as_get(scope: Scope) -> Scope:
-    """Answer HEAD like GET; the server leaves out the body."""
+    """Convert a HEAD request to a GET request. The server sends no body for HEAD."""
     if scope["method"] != "HEAD":
         return scope
-    # As JSON: the answer to a HEAD must end, and a stream does not
+    # JSON is requested, because an event stream would not end
     headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
     return {**scope, "method": "GET", "headers": [*headers, (b"accept", b"application/json")]}
 
 
 class _Reply:
-    """Adds the headers that every answer has, and keeps the status for the log."""
+    """Adds the headers of every response, and records the status for the log."""
 
     def __init__(self, send: Send, state: Mapping[str, Any], *, is_static: bool) -> None:
         self._send = send

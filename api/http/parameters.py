@@ -1,4 +1,4 @@
-"""Query parameters that several routes share, and the lists and pages that answer them."""
+"""Defines query parameters and list responses that several routes share."""
 
 from datetime import datetime
 from typing import Annotated, Generic, TypeVar
@@ -23,7 +23,7 @@ Time = Annotated[
         }
     ),
 ]
-# Clients see `next_cursor` as a string; the server parses it as an item number
+# Clients get `next_cursor` as a string, which the server parses as an item number
 _Position = Annotated[int, Field(ge=0, le=NUMBER_MAX), WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,9}$"})]
 _Limit = Annotated[int, Field(ge=1, le=100)]
 _PREVIOUS = "`next_cursor` of the previous page."
@@ -44,4 +44,4 @@ class Listed(BaseModel, Generic[T]):
 
 
 class Page(Listed[T], Generic[T]):
-    next_cursor: str | None = Field(description="`after` of the next page; null on the last page.")
+    next_cursor: str | None = Field(description="The value of `after` for the next page; null on the last page.")

@@ -1,6 +1,6 @@
-"""Renders errors as problem documents (RFC 9457), by one table from types of errors to HTTP statuses.
+"""Renders errors as problem documents (RFC 9457). One table maps classes of errors to HTTP statuses.
 
-A problem says what is wrong and where. It never holds the input, a traceback or the message of a driver.
+A problem document names the error and its place. It never contains the input, a traceback or the message of a driver.
 """
 
 import json
@@ -21,7 +21,7 @@ from redraft.operations.resource_base import ROOT_PATH
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-# A body of some megabytes may be wrong in as many places; the answer stays small
+# A large body can have very many errors; the limit keeps the response small
 FIELD_ERRORS_MAX = 100
 _POINTER_CHARS_MAX = 500
 
@@ -58,14 +58,14 @@ class ProblemFieldError(BaseModel):
     """One validation error."""
 
     pointer: str = Field(
-        description="JSON Pointer into the body; `query/NAME`, `header/NAME` or `path/NAME` for other places."
+        description="JSON Pointer into the body; for other places `query/NAME`, `header/NAME` or `path/NAME`."
     )
     detail: str
     code: str
 
 
 class Problem(BaseModel):
-    """The body of every answer with a status of 400 or above (RFC 9457)."""
+    """The body of every response with a status of 400 or above (RFC 9457)."""
 
     type: str = Field(examples=["urn:redraft:error:invalid_request"])
     title: str
@@ -73,7 +73,7 @@ class Problem(BaseModel):
     code: str = Field(description="A stable code for programs.")
     detail: str = Field(description="A message for people.")
     instance: str = Field(description="The path of the request.")
-    request_id: str = Field(description="The same as in X-Request-Id and in the log.")
+    request_id: str = Field(description="The id of the request, as in X-Request-Id and in the log.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
     errors: list[ProblemFieldError]
 
@@ -104,7 +104,9 @@ def render(request: Request, error: Exception, **extensions: Any) -> Response:
         return _respond(request, 422, _summary(errors), errors=errors)
     if isinstance(error, HTTPException):
         return _render_http_error(request, error)
-    return _respond(request, 500, f"Look for {request.scope['state']['request_id']} in the server's log.")
+    return _respond(
+        request, 500, f"The log of the server has the error under request id {request.scope['state']['request_id']}."
+    )
 
 
 def _field_error(error: Mapping[str, Any], body: Any) -> FieldError:
@@ -120,13 +122,13 @@ def _field_error(error: Mapping[str, Any], body: Any) -> FieldError:
 def _render_redraft_error(request: Request, error: RedraftError, extensions: Mapping[str, Any]) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     headers: dict[str, str] = {}
-    # RFC 9110: a 401 names the scheme, so that clients know how to authenticate
+    # RFC 9110 requires that a 401 response names the authentication scheme
     if error.code in _UNAUTHENTICATED:
         status, headers["WWW-Authenticate"] = 401, 'Bearer realm="redraft"'
     if isinstance(error, ProviderError) and error.retryable:
         status = 503
     if status == 503:
-        # A rate-limited provider says how long to wait
+        # The provider may have sent `retry-after`
         asked_s = error.retry_after_s if isinstance(error, ProviderError) else None
         headers["Retry-After"] = str(RETRY_AFTER_S if asked_s is None else max(1, math.ceil(asked_s)))
     errors = [_located(request, field_error) for field_error in error.errors] if isinstance(error, Invalid) else []
@@ -136,7 +138,7 @@ def _render_redraft_error(request: Request, error: RedraftError, extensions: Map
 
 
 def _located(request: Request, field_error: FieldError) -> FieldError:
-    # Operations do not know that a value came from the query
+    # Operations report JSON pointers, because they do not know that a value comes from the query
     if request.method == "GET" and field_error.pointer.startswith("/"):
         return FieldError(f"query{field_error.pointer}", field_error.detail, field_error.code)
     return field_error
@@ -155,12 +157,12 @@ def _render_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def _allowed_methods(request: Request) -> str:
-    # Starlette names only the methods of the first route that has the path
+    # Starlette returns only the methods of the first route with this path
     found: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if route.methods and re.fullmatch(route.path_regex, request.url.path):
             found |= route.methods | ({"HEAD"} if "GET" in route.methods else set())
-    # Files have no route
+    # Static files have no route
     return ", ".join(sorted(found or {"GET", "HEAD"}))
 
 
@@ -204,18 +206,18 @@ def _respond(
     headers = {"Cache-Control": "no-store", **(headers or {})}
     if error_page := request.app.state.render_error_page(request, problem, headers):
         return error_page
-    # Pointers repeat names from the request, and these may hold half a surrogate pair
+    # Pointers contain names from the request, which can contain half a surrogate pair
     content = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
     return Response(content, status, headers, MEDIA_TYPE)
 
 
-# Async: Starlette would call another handler in a thread, and all threads may be in use
+# The handler is async, because Starlette calls other handlers in threads, which can all be in use
 async def _handle_error(request: Request, error: Exception) -> Response:
     return render(request, error)
 
 
 def install(app: FastAPI, render_error_page: ErrorPage) -> None:
-    """Handle all errors of an app; `render_error_page` returns None for a client that accepts JSON."""
+    """Install the error handlers of an app. `render_error_page` returns None for clients that do not accept HTML."""
     app.state.render_error_page = render_error_page
     for kind in (RedraftError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _handle_error)

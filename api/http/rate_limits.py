@@ -1,8 +1,8 @@
-"""Rate limits that all API processes quota through Valkey.
+"""Rate limits of API requests that all API processes share through Valkey.
 
-A limit is a bucket of one minute's requests that fills steadily (GCRA): one number per caller, one script per request.
-It protects the service from a faulty caller; it guards no secret and is no base of bills. So it fails open: without
-Valkey all requests are accepted.
+A limit is a bucket of the requests of one minute, which is refilled at a constant rate (GCRA). Valkey stores one number
+per caller, and one script runs per request. The limit protects the service from faulty callers. It protects no secret
+and is not used for billing. So all requests are accepted while Valkey is unreachable.
 """
 
 import ipaddress
@@ -17,15 +17,16 @@ from redis.exceptions import RedisError
 log = structlog.get_logger()
 
 WINDOW_S = 60
-# While Valkey is away a request waits this long, and those of the next two seconds do not wait
+# If Valkey is unreachable, a request waits for this time. Requests in the following `_REST_S` do not wait
 _PATIENCE_S = 0.5
 _REST_S = 2.0
 _CONNECTIONS_MAX = 32
 _VALID_FOR_S = 600.0
 _VALID_KEPT = 10_000
 
-# The number is the time (ms of the server's clock, which all processes quota) at which the bucket is full again.
-# Taking 0 only reads. Returns {is accepted, requests left, ms until the bucket is full, ms until one more request}.
+# The stored number is the time at which the bucket is full again, in ms of the clock of Valkey, which all processes
+# share. Taking 0 requests only reads the number. The script returns {whether the request is accepted, remaining
+# requests, ms until the bucket is full, ms until the next request is accepted}.
 _TAKE = """
 local per_minute, wanted = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -45,7 +46,7 @@ return {is_allowed and 1 or 0, left, math.ceil(full - now), wait}
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A limit as callers see it in headers."""
+    """A limit with its name, as the headers of responses show it."""
 
     name: str
     per_minute: int
@@ -63,7 +64,7 @@ class Quota:
 
     @property
     def headers(self) -> dict[str, str]:
-        # As draft-ietf-httpapi-ratelimit-headers-11 spells them
+        # The spelling follows draft-ietf-httpapi-ratelimit-headers-11
         return {
             "RateLimit-Policy": f'"{self.policy.name}";q={self.policy.per_minute};w={WINDOW_S}',
             "RateLimit": f'"{self.policy.name}";r={self.left};t={self.full_in_s}',
@@ -71,10 +72,10 @@ class Quota:
 
 
 class Rates:
-    """Takes requests of callers' limits. One per process; to be called in the event loop."""
+    """Counts requests of callers against their limits. Each process has one object, which its event loop calls."""
 
     def __init__(self, url: str) -> None:
-        # The wait for a connection is bounded, too: many requests at once must not disable the limit by timeouts
+        # The pool is bounded and waits, because timeouts of many concurrent requests would disable the limit
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=_CONNECTIONS_MAX,
@@ -88,7 +89,7 @@ class Rates:
         self._rests_until = 0.0
 
     async def take(self, policy: Policy, caller: str, count: int = 1) -> Quota | None:
-        """Take `count` requests of a caller's limit; 0 only reads it. None if Valkey is unreachable."""
+        """Count `count` requests against a caller's limit; 0 only reads it. Return None if Valkey is unreachable."""
         if time.monotonic() < self._rests_until:
             return None
         key = f"redraft:rate:{policy.name}:{caller}"
@@ -106,7 +107,7 @@ class Rates:
 
 
 class ValidKeys:
-    """Hashes of keys that were valid lately in this process. Each request still reads its key from the database."""
+    """Hashes of API keys that were valid recently. Each request still validates its key in the database."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
@@ -122,8 +123,8 @@ class ValidKeys:
 
 
 def network_of(address: str) -> str:
-    """Return the address, or for IPv6 its network of /64."""
-    # One customer of a provider has all 2^64 addresses of such a network
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address."""
+    # An internet provider assigns all addresses of a /64 network to one customer
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Renders resources as JSON, with the headers that belong to a job, and negotiates content."""
+"""Renders resources as JSON, adds the headers of a job, and negotiates content types."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def has_ended(job: Job) -> bool:
 
 
 def render(model: BaseModel, status: int = 200, *, exclude: Any = None) -> Response:
-    # FastAPI would validate the resource again: it was validated when it was created
+    # The resource was validated when it was created. FastAPI would validate it again
     return Response(model.model_dump_json(exclude=exclude), status, media_type="application/json")
 
 
@@ -51,16 +51,16 @@ def etag(version: int, *, with_iterations: bool) -> str:
 
 
 def is_match(if_none_match: str | None, tag: str) -> bool:
-    """Whether the client has this version already."""
+    """Whether the client already has this version."""
     if if_none_match is None:
         return False
-    # RFC 9110: the comparison for If-None-Match is weak
+    # RFC 9110 prescribes the weak comparison for If-None-Match
     known = [each.strip().removeprefix("W/") for each in if_none_match.split(",")]
     return "*" in known or tag in known
 
 
 def prefers_json(request: Request) -> bool:
-    """Whether Accept prefers JSON to a stream; without a preference the answer is a stream."""
+    """Whether Accept prefers JSON to an event stream. Without a preference, it is false."""
     accept = request.headers.get("accept", "")
     return _quality(accept, "application/json") > _quality(accept, "text/event-stream")
 

@@ -1,4 +1,4 @@
-"""Serves Redraft under a path of another site (`REDRAFT_ROOT_PATH`), whether or not the proxy removes the path."""
+"""Serves Redraft under a path of another site (`REDRAFT_ROOT_PATH`). The proxy may remove the path or keep it."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _URL_ATTRIBUTES = re.compile(r'((?:\s|^)(?:href|src|action|formaction|data-live|
 
 
 class RootPath:
-    """Removes the root path from requests, and adds it to the URLs in headers of answers."""
+    """Removes the root path from request paths, and adds it to URLs in response headers."""
 
     def __init__(self, app: ASGIApp, root: str) -> None:
         self._app = app
@@ -44,7 +44,7 @@ class RootPath:
                 headers = MutableHeaders(scope=message)
                 for name in _LOCATION_HEADERS:
                     url = headers.get(name, "")
-                    # "//host/…" is a URL of another site
+                    # `//host/…` is a URL of another site
                     if url.startswith("/") and not url.startswith("//"):
                         headers[name] = self._root + url
             await send(message)
@@ -53,14 +53,17 @@ class RootPath:
 
 
 def rooted(html: str) -> str:
-    """Add the root path to the own URLs of a page."""
+    """Add the root path to the URLs in a page that belong to this site."""
     root = ROOT_PATH.get()
     return _URL_ATTRIBUTES.sub(rf"\g<1>{root}", html) if root else html
 
 
 def refuse_clash(root: str, routes: Sequence[BaseRoute]) -> None:
-    """Raises Invalid if the root path begins like a path of Redraft: the two could not be distinguished."""
+    """Raise Invalid if the root path and a path of Redraft begin with the same segment.
+
+    Otherwise a request to such a path would be ambiguous.
+    """
     first = root.split("/")[1] if root else None
     if first in {str(route.path).split("/")[1] for route in iter_route_contexts(routes)} | {"static"}:
-        words = f"REDRAFT_ROOT_PATH={root} begins with /{first}, which is a path of Redraft itself: choose another."
+        words = f"REDRAFT_ROOT_PATH={root} begins with /{first}, which is a path of Redraft itself. Choose another."
         raise Invalid(words, code="root_path_clashes")

@@ -1,4 +1,4 @@
-"""Receives a file as the body of a request: streamed to disk, never whole in memory."""
+"""Receives files as request bodies. A file is streamed to disk and is never completely in memory."""
 
 import tempfile
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ from redraft.datasets.formats import Format
 from redraft.errors import Unavailable
 
 _PIECE_BYTES = 1_000_000
-# The formats by media type; None: the name or the content decides
+# The format of each media type. None means that the name or the content of the file decides
 MEDIA_TYPES: dict[str, Format | None] = {
     **dict.fromkeys(
         ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"), "jsonl"
@@ -25,25 +25,28 @@ MEDIA_TYPES: dict[str, Format | None] = {
     "text/tab-separated-values": "tsv",
     **dict.fromkeys(("application/vnd.apache.parquet", "application/x-parquet"), "parquet"),
     **dict.fromkeys(("application/json", "text/plain", "application/octet-stream", "")),
-    # Browsers send the first for CSV where Excel is installed, curl the second for anything
+    # Browsers send the first type for CSV files if Excel is installed. curl sends the second type by default
     **dict.fromkeys(("application/vnd.ms-excel", "application/x-www-form-urlencoded")),
 }
 
 
 def format_of(request: Request) -> Format | None:
-    """Return the format of the Content-Type; raises HttpProblem (415) if it is unknown, or the body is compressed."""
+    """Return the file format of the Content-Type, or None if it allows several formats.
+
+    Raises HttpProblem (415) if the type is unknown or the body is compressed.
+    """
     refuse_packed(request)
     media_type = media_type_of(request).lower()
     if media_type not in MEDIA_TYPES:
         what = "within a form" if media_type.startswith("multipart/") else f"as {media_type[:100]}"
-        words = f"Send the file itself as the body, not {what}: {', '.join(get_args(Format))} are read."
+        words = f"Send the file itself as the body, not {what}. The formats are {', '.join(get_args(Format))}."
         raise HttpProblem(415, words, headers={"Accept": ", ".join(filter(None, MEDIA_TYPES))})
     return MEDIA_TYPES[media_type]
 
 
 @asynccontextmanager
 async def received(request: Request, folder: Path) -> AsyncGenerator[BinaryIO]:
-    """Receive the body into an unnamed file in `folder`, which the operating system deletes when it is closed.
+    """Receive the body into an unnamed file in `folder`. The operating system deletes the file when it is closed.
 
     Raises HttpProblem (400) if the body is interrupted, and Unavailable if the file cannot be written.
     """
@@ -65,7 +68,7 @@ def _open(folder: Path) -> BinaryIO:
 
 
 async def _fill(file: BinaryIO, request: Request) -> None:
-    # Each write costs a thread, and chunks may be small
+    # Each write uses a thread, so small chunks are collected
     piece = bytearray()
     try:
         async for chunk in request.stream():

@@ -1,7 +1,7 @@
-"""Notifies waiters of changes of jobs. One subscriber per process: a waiter holds no thread and no connection.
+"""Notifies waiting requests (waiters) of changes of jobs. Each process has one subscriber for all waiters.
 
-Wake-up messages are hints and may be lost: waiters read the database before and after. While the broker is away they
-read it every `Pace.poll_offline_s` seconds.
+A waiter uses no thread and no connection while it waits. Wake-up messages can be lost, so waiters also read the
+database every `Pace.poll_s` seconds, and while the broker is unreachable every `Pace.poll_offline_s` seconds.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from redraft.queue import delta_channel, job_channel
 
 log = structlog.get_logger()
 
-# A connection without any channel cannot listen
+# A connection must subscribe to a channel before it can listen, so there is a channel without messages
 _OWN_CHANNEL = "redraft:api"
 _ANY_JOB = job_channel("*")
 _CONFIRMATION_S = 0.5
 _RECONNECT_MAX_S = 2.0
-# Bounds the memory of a waiter that reads too slowly; a delta counts its text and its fields
+# Bounds the memory of a waiter that reads too slowly. The size of a delta is its text and a constant for its fields
 _DELTAS_MAX_CHARS = 256_000
 _DELTA_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The intervals of reads with and without a broker, of pings and of reads of a run, and the length of a stream."""
+    """Intervals of database reads with and without a broker, of pings and of run reads, and the length of a stream."""
 
     poll_s: float = 5.0
     poll_offline_s: float = 2.0
@@ -42,7 +42,7 @@ class Pace:
 
 
 class Subscription:
-    """The notifications of one waiter. Call `rearm`, then read the job, then `wait`: so no change is missed."""
+    """The notifications of one waiter. To miss no change, call `rearm`, then read the job, then call `wait`."""
 
     def __init__(self, notifications: "Notifications") -> None:
         self._notifications = notifications
@@ -67,13 +67,13 @@ class Subscription:
     def deliver(self, delta: Delta) -> None:
         self._deltas.append(delta)
         self._delta_chars += _size(delta)
-        # The oldest are dropped; clients see the gap by the offsets
+        # The oldest deltas are dropped. Clients detect the gap by the offsets
         while self._delta_chars > _DELTAS_MAX_CHARS:
             self._delta_chars -= _size(self._deltas.popleft())
         self._received.set()
 
     def take_deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> list[Delta]:
-        """Remove and return the deltas that `belongs` selects, in order."""
+        """Remove the deltas that `belongs` selects, and return them in order."""
         taken = [each for each in self._deltas if belongs(each)]
         self._deltas = deque(each for each in self._deltas if not belongs(each))
         self._delta_chars -= sum(map(_size, taken))
@@ -82,7 +82,7 @@ class Subscription:
         return taken
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait for a notification since `rearm`, at most for `timeout_s`."""
+        """Wait for a notification since `rearm`, at most for `timeout_s` and for the poll interval."""
         if self._notifications.is_closing:
             return
         with contextlib.suppress(TimeoutError):
@@ -113,12 +113,12 @@ class Notifications:
 
     @property
     def channels(self) -> frozenset[str]:
-        """The channels with waiters."""
+        """The channels that have waiters."""
         return frozenset(self._waiters)
 
     @contextlib.asynccontextmanager
     async def watch(self, job_id: str, *, with_deltas: bool = False) -> AsyncGenerator[Subscription]:
-        """Subscribe to a job; with its deltas, if wanted."""
+        """Subscribe to the changes of a job, and with `with_deltas` also to its text deltas."""
         channels = {job_channel(job_id), delta_channel(job_id)} if with_deltas else {job_channel(job_id)}
         async with self._watch(channels) as watch:
             yield watch
@@ -137,7 +137,7 @@ class Notifications:
             await self._confirm(watch, channels)
             yield watch
         finally:
-            # No await here: it would raise in a cancelled waiter, and the subscription would leak
+            # An await here would raise in a cancelled waiter, and the subscription would leak
             for channel in channels:
                 self._waiters[channel].discard(watch)
                 if not self._waiters[channel]:
@@ -145,7 +145,7 @@ class Notifications:
                     self._wanted_changed.set()
 
     async def _confirm(self, watch: Subscription, channels: Collection[str]) -> None:
-        # A change after the waiter's first read must not come before its subscription
+        # A change between the first read of the waiter and its subscription would be missed
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CONFIRMATION_S):
                 while self.is_listening and not self.is_closing and not self._confirmed.issuperset(channels):
@@ -153,7 +153,7 @@ class Notifications:
                     await watch.wait(_CONFIRMATION_S)
 
     def end_waits(self) -> None:
-        """End all streams and long polls, since the server stops. May be called by any thread or signal handler."""
+        """End all streams and long polls, because the server stops. Any thread or signal handler may call it."""
         self.is_closing = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._notify_all)
@@ -178,7 +178,7 @@ class Notifications:
             await asyncio.sleep(pause_s)
 
     async def _listen(self) -> None:
-        # A connection by Unix socket does not accept this option
+        # A connection over a Unix socket does not accept this option
         options = {} if self._url.startswith("unix:") else {"socket_keepalive": True}
         client: Redis = Redis.from_url(self._url, socket_connect_timeout=1, socket_timeout=5, **options)
         async with client, client.pubsub() as pubsub:
@@ -189,7 +189,7 @@ class Notifications:
                 group.create_task(self._receive(pubsub))
 
     async def _keep_subscribed(self, pubsub: Any) -> None:
-        # The only task that writes to the connection, which allows one writer
+        # Only this task writes to the connection, which allows a single writer
         subscribed: set[str] = set()
         while True:
             self._wanted_changed.clear()
@@ -212,7 +212,7 @@ class Notifications:
 
     async def _receive(self, pubsub: Any) -> None:
         async for message in pubsub.listen():
-            # A message that matched a pattern goes to the waiters of the pattern
+            # A message for a pattern is passed to the waiters of the pattern
             channel = (message["pattern"] or message["channel"]).decode()
             if message["type"] in {"subscribe", "psubscribe"}:
                 self.is_listening = True
@@ -221,7 +221,7 @@ class Notifications:
             self._dispatch(channel, message["data"] if message["type"] in {"message", "pmessage"} else b"")
 
     def _dispatch(self, channel: str, payload: bytes) -> None:
-        # Wake-up messages are empty; others are deltas
+        # Wake-up messages are empty; other messages are text deltas
         delta = Delta.decode(payload) if payload else None
         for watch in self._waiters.get(channel, ()):
             if delta:

@@ -1,7 +1,7 @@
 """Notifies watchers of changes of bulk runs.
 
-Each process has one task per watched run, which reads the run for all watchers. It polls, because the counts of a run
-change with each job: a message per change would be too many.
+Each process has one task per watched run, which reads the run for all watchers. The task polls the database, because
+each job changes the counts of its run, and a message for each change would be too many.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
-# The pause after a read lasts this many times as long as the read, so reads take a tenth of the time at most
+# The pause after a read is this multiple of its duration, so that reads take a tenth of the time at most
 _REST = 9
 
 
 class RunWatch:
-    """State that all watchers of one run share: the latest version, and whether the run can no longer be read."""
+    """The state that all watchers of one run share: its latest version, and whether it can no longer be read."""
 
     def __init__(self) -> None:
         self.latest: Run | None = None
@@ -31,7 +31,7 @@ class RunWatch:
         self._changed = asyncio.Event()
 
     def publish(self, run: Run | None) -> None:
-        """Store the latest version and notify all watchers. None means that the run cannot be read."""
+        """Store the latest version, and notify all watchers. None means that the run cannot be read."""
         self.is_lost = run is None
         self.latest = run or self.latest
         self.notify()
@@ -41,7 +41,7 @@ class RunWatch:
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, known: Run | None, timeout_s: float) -> Run | None:
-        """Return the run as soon as it differs from the known version; on timeout or loss, the latest version."""
+        """Return the run when it differs from `known`. After the timeout or a failed read, return the latest."""
         if self.latest is known and not self.is_lost:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
@@ -50,7 +50,7 @@ class RunWatch:
 
 
 class RunWatches:
-    """The runs that have watchers."""
+    """The watched runs of this process, each with its task."""
 
     def __init__(self, services: Services, notifications: Notifications) -> None:
         self._services = services
@@ -69,7 +69,7 @@ class RunWatches:
         try:
             yield watch
         finally:
-            # No await here: it would raise in a cancelled watcher, and the task would leak
+            # An await here would raise in a cancelled watcher, and the task would leak
             watch.watchers -= 1
             if not watch.watchers:
                 watch.task.cancel()
@@ -77,7 +77,7 @@ class RunWatches:
 
     async def _poll(self, run_id: str, watch: RunWatch) -> None:
         clock, pace = asyncio.get_running_loop().time, self._notifications.pace
-        # No messages arrive for a run. The subscription only ends the waits when the server stops
+        # No messages arrive for a run. The subscription only serves to end the waits when the server stops
         async with self._notifications.watch(run_id) as subscription:
             while not watch.is_lost and not self._notifications.is_closing:
                 subscription.rearm()

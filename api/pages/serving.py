@@ -1,4 +1,4 @@
-"""Serves the files of pages and `/docs`, and compresses answers."""
+"""Serves static files and `/docs`, and compresses responses."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ router = APIRouter()
 
 _YEAR_S = 31_536_000
 _FOLDER = Path(__file__).parent
-# 'unsafe-inline' is for the style attributes that Swagger UI writes, never for scripts
+# Swagger UI writes style attributes, which need 'unsafe-inline'. Scripts do not have it
 _DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -26,7 +26,7 @@ _DOCS_POLICY = (
 class _Files(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        # The URL contains the hash of the content (`asset`), so its content never changes
+        # A URL with `v=` contains the hash of the content (`asset`), so its content never changes
         if scope["query_string"].startswith(b"v="):
             response.headers["Cache-Control"] = f"public, max-age={_YEAR_S}, immutable"
         return response
@@ -43,15 +43,15 @@ async def docs() -> HTMLResponse:
 
 
 class Compression:
-    """Compresses answers for clients that accept gzip, except event streams.
+    """Compresses responses for clients that accept gzip, except event streams.
 
-    BREACH: no answer holds a secret beside a text of a stranger. Pages have no tokens of sessions, and requests of
-    other sites' scripts have no cookies.
+    The attack BREACH is not possible, because no response contains both a secret and a text of an attacker. Pages
+    contain no session tokens, and requests by scripts of other sites have no cookies.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._pages: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=6)
-        # Answers of the API may be large, and then the processor is slower than most networks
+        # Responses of the API can be large, and strong compression is slower than most networks
         self._api: Any = GZipMiddleware(app, minimum_size=1000, compresslevel=1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,7 @@
 """Server-sent events of a job: its stored events in order, each with its number as id.
 
-Between them come the deltas of the answer while it is written. They have no id, so they move no cursor.
+Between the events, the stream has text deltas of the answer that is being generated. Deltas have no id, so they do not
+change the position from which a client resumes.
 """
 
 import asyncio
@@ -25,19 +26,19 @@ from redraft.operations.jobs import queries
 from redraft.operations.jobs.resources import Event
 
 RECONNECT_MS = 1000
-# A read may find an answer before its last delta arrives, although that was published first: the publisher pauses
-# between its bundles
+# The publisher sends deltas in bundles with pauses. So an answer can be read from the database before its last delta
+# arrives
 _LAST_DELTA_S = 0.1
 PAGE = 500
 PING = format_sse_event(comment="ping")
 CLOSING = format_sse_event(comment="the server stops; reconnect with Last-Event-ID", retry=RECONNECT_MS)
 OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
-# The second header: nginx would buffer the events
+# The second header prevents that nginx buffers the events
 HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events; 429 for a caller that has `streams_max` open already."""
+    """A response of server-sent events, or 429 if the caller already has `streams_max` open streams."""
 
     def __init__(self, context: Context, frames: AsyncGenerator[bytes]) -> None:
         super().__init__(frames, headers=HEADERS, media_type="text/event-stream")
@@ -50,8 +51,8 @@ class EventStream(StreamingResponse):
         caller = scope["state"].get("key_id") or network_of(client[0] if client else "")
         if opened[caller] >= most:
             await self._frames.aclose()
-            # As an answer of its own: an exception here comes too late for the handlers
-            words = f"{most} event streams are open for this API key or address; REDRAFT_STREAMS_MAX sets the limit."
+            # The problem is rendered here, because an exception would come too late for the exception handlers
+            words = f"This API key or address already has {most} open event streams, the limit of REDRAFT_STREAMS_MAX."
             error = HttpProblem(429, words, code="too_many_streams", headers={"Retry-After": "10"})
             await render(Request(scope), error)(scope, receive, send)
             return
@@ -65,7 +66,7 @@ class EventStream(StreamingResponse):
 
 
 def stream(context: Context, job_id: str, after: int) -> EventStream:
-    """Stream the events after `after` until the job has ended or the stream's time is over."""
+    """Stream the events after number `after`, until the job has ended or the time limit of the stream is reached."""
     return EventStream(context, _frames(context, job_id, after))
 
 
@@ -75,10 +76,11 @@ def frame(events: Sequence[Event]) -> bytes:
     )
 
 
-# Rendered once for all watchers of a job. `at` is an argument since equal deltas may have different times
+# Cached, because all watchers of a job get the same frame. `at` is an argument, because it is not part of the equality
+# of deltas
 @lru_cache(maxsize=1024)
 def _delta_frame(delta: Delta, at: str) -> bytes:
-    data = {"message": f"Iteration {delta.iteration} is being written.", **asdict(delta), "at": at}
+    data = {"message": f"Iteration {delta.iteration} is being generated.", **asdict(delta), "at": at}
     return format_sse_event(event="answer.delta", data_str=json.dumps(data))
 
 
@@ -86,10 +88,10 @@ _ENDS_OF_TEXT = frozenset({"iteration.generated", "step.retrying"})
 
 
 class _Order:
-    """Puts deltas between events: the text of an iteration comes before its answer, never after it.
+    """Orders deltas and events, so that the deltas of an iteration always precede its answer.
 
-    A worker publishes a delta after the wake-up message of the events before it. So without a pending wake-up, all
-    these events were sent.
+    A worker publishes a delta after the wake-up message of earlier events. So if no wake-up message is pending, all
+    events before a delta were sent.
     """
 
     def __init__(self, watch: Subscription) -> None:
@@ -97,7 +99,7 @@ class _Order:
         self._written = 0
 
     async def frames(self, events: Sequence[Event]) -> bytes:
-        """Return these events, each after the deltas that precede it."""
+        """Return the frames of these events, each after the frames of the deltas that precede it."""
         if any(each.type in _ENDS_OF_TEXT for each in events):
             await asyncio.sleep(_LAST_DELTA_S)
         return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
@@ -123,7 +125,7 @@ def _precedes(event: Event, delta: Delta) -> bool:
 
 
 async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
-    # Thousands of streams may be open: between reads they hold no thread and no database connection
+    # Thousands of streams can be open, so a stream holds no thread and no database connection between reads
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.pace.stream_s
     yield OPENING
@@ -135,7 +137,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
             try:
                 events, is_over = await run_in_threadpool(queries.list_events, context.services, job_id, after, PAGE)
             except RedraftError:
-                return  # The job was deleted, or the database is away: a client that reconnects gets the error
+                return  # The job was deleted, or the database is unreachable. A client that reconnects gets the error
             if events or clock() >= ping_at:
                 yield await order.frames(events) or PING
                 after = events[-1].seq if events else after
@@ -150,7 +152,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
 
 
 async def _deltas(watch: Subscription, order: _Order, until: float) -> AsyncIterator[bytes]:
-    """Yield deltas until it is time to read stored events."""
+    """Yield frames of deltas until stored events have to be read."""
     clock = asyncio.get_running_loop().time
     while not watch.must_check and clock() < until:
         if block := order.deltas():

@@ -1,6 +1,6 @@
-"""Server-sent events of a bulk run: its progress when it changes, and its end.
+"""Server-sent events of a bulk run: an event for each change of its progress, and an event at its end.
 
-They are not stored. Each event has the whole state, so a client that reconnects has missed nothing.
+The events are not stored. Each event contains the whole state, so a client that reconnects misses nothing.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _FIELDS = {"id", "name", "status", "stop_reason", "counts", "usage", "version"}
 
 
 def stream(context: Context, run_id: str) -> EventStream:
-    """Stream the progress of a run until it has ended or the stream's time is over."""
+    """Stream the progress of a run, until the run has ended or the time limit of the stream is reached."""
     return EventStream(context, _frames(context, run_id))
 
 
@@ -31,7 +31,7 @@ async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
         while True:
             found = await watch.wait_for_change(known, min(notifications.pace.ping_s, end - clock()))
             if watch.is_lost:
-                return  # The run was deleted, or the database is away: a client that reconnects gets the error
+                return  # The run was deleted, or the database is unreachable. A client that reconnects gets the error
             yield _frame(found) if found is not None and found is not known else PING
             known = found
             if known is not None and _has_ended(known):
@@ -47,10 +47,10 @@ def _frame(run: Run) -> bytes:
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_FIELDS)}
     kind = "done" if has_ended else "run.progress"
-    # Only the last event has an id: a browser that reconnects sends it, and gets a 204 instead of the same end
+    # Only the last event has an id. A browser that reconnects sends it, and gets 204 instead of the same event again
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
 
 
 def _has_ended(run: Run) -> bool:
-    """Whether all jobs have ended: a canceled run may still have running ones."""
+    """Whether all jobs of a run have ended. A canceled run can still have running jobs."""
     return run.status != "running" and run.counts.running == 0

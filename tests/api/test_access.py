@@ -101,7 +101,7 @@ def test_a_key_in_the_address_is_refused_and_not_repeated(guarded: ApiServer, se
     for name in ("access_token", "api_key", "Authorization"):
         for headers in ({}, {"Authorization": f"Bearer {token}"}):
             response = client.get(f"/v1/jobs?{name}={token}", headers=headers)
-            assert "revoke it" in assert_problem(response, 400, "credentials_in_address")["detail"]
+            assert "Revoke this key" in assert_problem(response, 400, "credentials_in_address")["detail"]
             assert token not in response.text
 
 

@@ -1,4 +1,4 @@
-"""`/settings/keys`: API keys. The token of a new key is shown once, by the page that answers its creation."""
+"""The page `/settings/keys`, which lists, creates and revokes API keys. It shows the token of a new key once."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _LIFETIMES = {
     "365": "in a year",
 }
 _MEANINGS = {
-    Scope.READ: "read everything",
+    Scope.READ: "read all data",
     Scope.WRITE: "submit, change and delete",
     Scope.METRICS: "read /metrics only",
     Scope.ADMIN: "keys and configuration",
@@ -60,14 +60,14 @@ def _errors(form: Form) -> Mapping[str, str]:
     rules = {
         "name": (0 < len(form.text("name")) <= NAME_CHARS_MAX, f"Enter a purpose of 1 to {NAME_CHARS_MAX} characters."),
         "scope": (scopes and scopes <= set(Scope), "Choose at least one of the scopes."),
-        "days": (form.text("days") in _LIFETIMES, "Choose one of the times."),
+        "days": (form.text("days") in _LIFETIMES, "Choose one of the lifetimes."),
     }
     return {name: words for name, (holds, words) in rules.items() if not holds}
 
 
 def _create(services: Services, form: Form) -> Mapping[str, object]:
     name, scopes, days = form.text("name"), sorted(set(form.texts("scope"))), form.text("days")
-    # Two clicks create one key; an edited form, sent from the same page again, creates another one
+    # Two clicks on the button create one key. If the form is edited and sent again, it creates another key
     once = json.dumps([form.text("token") or new_token(), name, scopes, days])
     lifetime_s = float(days) * _DAY_S if days else None
     key, token = keys.create_key(services, name, map(Scope, scopes), lifetime_s=lifetime_s, once=once)

@@ -1,4 +1,4 @@
-"""`/`: tiles, running and last jobs, last runs, workers and health."""
+"""The page `/`, with figures, running and last jobs, last runs, workers and health."""
 
 from fastapi import Request, Response
 

@@ -1,4 +1,4 @@
-"""`/ratings`: the verdicts that need a rating most, one by one, and how far evaluators agree with people."""
+"""The pages `/ratings`: a queue of evaluations to rate, and the agreement of evaluators with people."""
 
 from typing import Any
 
@@ -46,10 +46,11 @@ def show_calibration(request: Request, services: ServicesOf) -> Response:
 
 
 def _rate(services: Services, form: Form, rater: str) -> None:
-    # An opinion on the answer, given before the verdict is shown, agrees or disagrees with that verdict
+    # In a blind rating, a person gives an opinion on the answer before the page shows the verdict. The opinion becomes
+    # an agreement or a disagreement with the verdict
     opinion: Any = form.text("opinion")
     if form.text("blind") and opinion not in {"passes", "fails", "unsure"}:
-        raise Invalid.at("/opinion", "Say what you think of the answer.", "missing")
+        raise Invalid.at("/opinion", "Choose whether the answer passes.", "missing")
     verdict = rating_queue.verdict_on(services, form.text("evaluation_id"), opinion) if opinion else None
     number, body = read_rating(form, verdict)
     ratings.rate(services, form.text("job_id"), number, body, rater)

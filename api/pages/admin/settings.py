@@ -1,4 +1,4 @@
-"""`/settings`: models, profiles, webhook deliveries and the configuration of this installation."""
+"""The pages `/settings`, with models, profiles, webhook deliveries and the configuration."""
 
 import json
 from functools import partial
@@ -18,7 +18,7 @@ from redraft.operations.jobs import webhooks
 
 router = pages_router("/settings")
 
-# A person waits for the page
+# A person waits for the page, so the call has a shorter timeout than the calls of jobs
 _CHECK_S = 60.0
 
 
@@ -40,7 +40,7 @@ async def test_model(request: Request, context: ContextOf, form: FormOf) -> Resp
 
 @router.get("/models/test")
 async def show_models() -> Response:
-    # The URL of the page after a test, which may be reloaded
+    # This is the URL of the page after a test, which a user can reload
     return see_other("/settings")
 
 
@@ -72,7 +72,7 @@ async def show_profiles(request: Request, services: ServicesOf) -> Response:
 def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
     version, other = (request.query_params.get(each, "") for each in ("from", "with"))
     found = profile_views.view_profile(services, name, version=version, other=other)
-    # The field of the reply for each field of an evaluation, where the names differ
+    # The page shows the reply field of an evaluation field only if their names differ
     mapping = {role: field for role, field in found.profile.mapping.items() if role not in ("all", field)}
     return page(
         request,

@@ -1,4 +1,4 @@
-"""Signs people in to the pages with an API key, and out."""
+"""The pages that sign people in with an API key, and sign them out."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
 async def _sign_in(request: Request, context: Context, key: str | None) -> str:
     caller = await identify_by_key(request, context, key)
     if Scope.READ not in caller.scopes:
-        raise Forbidden("The pages need a key with the scope 'read', which this key has not.", code="unreadable")
+        raise Forbidden("The pages need a key with the scope 'read', but this key does not have it.", code="unreadable")
     return await run_in_threadpool(sign_ins.sign_in, context.services, caller)
 
 
@@ -54,5 +54,5 @@ def sign_out(request: Request, services: ServicesOf) -> Response:
 
 
 def _cookie_path() -> str:
-    # Two installations on one host have a cookie each
+    # The path separates the cookies of two installations on one host
     return ROOT_PATH.get() or "/"

@@ -1,4 +1,4 @@
-"""The comparison of two runs, and of both answers to a row."""
+"""The pages that compare two runs, and the two answers to a row."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -39,7 +39,7 @@ async def compare(
     if not baseline or len(run) != 1:
         return await run_in_threadpool(_choose, request, context.services, [*filter(None, [baseline, *run])])
     both = [await run_in_threadpool(runs.get_run, context.services, each) for each in (baseline, run[0])]
-    # A large comparison takes seconds: it is computed on request only
+    # A large comparison takes seconds, so it is computed only on request
     is_small = sum(each.counts.total for each in both) <= 2 * REPORTED_AT_ONCE
     body, pairs = None, ()
     if report or is_small:
@@ -49,7 +49,7 @@ async def compare(
 
 
 def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Response:
-    # The older one of two that were chosen in the list is the baseline
+    # If two runs were selected in the list, the older run is the baseline
     if len(chosen) == 2 and chosen[0] != chosen[1]:
         older, newer = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
         return see_other("/runs/compare", baseline=older.id, run=newer.id)
@@ -83,7 +83,7 @@ def show_row(
     row: Annotated[str, Query(max_length=2000)],
     repeat: Annotated[int, Query(ge=1, le=100)] = 1,
 ) -> Response:
-    """Show a row: its question, both answers, and their differences word by word."""
+    """Show the question of a row, both answers, and their differences word by word."""
     sides = run_listing.get_sides(services, baseline, run, row, repeat)
     answers = [each.answer if each else None for each in (sides.baseline, sides.new)]
     diff = compare_words(answers[0], answers[1]) if answers[0] and answers[1] else None

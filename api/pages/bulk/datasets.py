@@ -1,4 +1,4 @@
-"""Datasets: the list, a dataset with its rows, and a form to add one."""
+"""The pages for datasets: the list, a dataset with its rows, and a form to add a dataset."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ router = pages_router("/datasets")
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
-# The part of the body limit that is reserved for the fields beside the rows
+# The part of the body limit that is reserved for the other fields of the form
 _OTHER_FIELDS_BYTES = 20_000
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 
@@ -52,7 +52,7 @@ async def add_dataset(request: Request, context: ContextOf, form: FormOf) -> Res
     except Invalid as error:
         return _new_dataset(request, context, filled_rows(form, error), 422)
     if "instruct" not in dataset.columns.get("used", {}):
-        return see_other(f"/datasets/{dataset.id}")  # The page of the dataset lists the missing fields
+        return see_other(f"/datasets/{dataset.id}")  # The page of the dataset explains which field is missing
     return see_other(f"/datasets/{dataset.id}", notice="dataset_added" if is_new else "dataset_known")
 
 

@@ -1,4 +1,4 @@
-"""One run: its progress, its report, its items, and its changes."""
+"""The pages of a run: its progress, its report, its items, and actions on the run."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from redraft.reports.html import render_body
 
 router = pages_router("/runs/{run_id}")
 
-# The report of more items takes seconds: it is computed on request only
+# The report of more items takes seconds, so it is computed only on request
 REPORTED_AT_ONCE = 500
 _ITEMS = 50
 _REPEAT = re.compile(r" \(repeat \d+\)\Z")
@@ -44,7 +44,7 @@ async def show_run(request: Request, context: ContextOf, run_id: str, report: Li
         body = await to_thread.run_sync(_report, context.services, run_id, limiter=context.reports)
     shown: dict[str, Any] = {
         "report": body,
-        # A report that is being read must not be replaced
+        # The page is not refreshed while it shows a report, because a person may be reading it
         "is_live": not view.has_ended and body is None,
         "settings": _settings(view.run),
         "rate": share(view.run.counts.accepted, view.run.counts.succeeded),

@@ -1,4 +1,4 @@
-"""The forms of bulk evaluation: reads them as requests, and locates errors at their fields."""
+"""Converts the forms of bulk evaluation to requests, and assigns errors to form fields."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ _ERRORS_SHOWN = 5
 
 
 def filled_run(form: Form, error: Invalid) -> Filled:
-    """Return the form with its errors; a default without a field has them at the field of further defaults."""
+    """Return the form with its errors. Errors in a default without a form field are at the field `more`."""
     is_of_rows = error.code == "no_good_rows"
     errors = tuple(
         replace(field_error, pointer=_place(field_error.pointer, is_of_rows=is_of_rows)) for field_error in error.errors
@@ -35,14 +35,14 @@ def _place(pointer: str, *, is_of_rows: bool) -> str:
 
 
 def filled_rows(form: Form, error: Invalid) -> Filled:
-    """Return the form of a dataset, with the errors of its first rows at the field of the rows."""
+    """Return the form of a dataset, with the errors of its first rows at the field `rows`."""
     words = " ".join(field_error.detail for field_error in error.errors[:_ERRORS_SHOWN]) or error.message
     known = {field_error.pointer for field_error in error.errors} <= {f"/{name}" for name in ROWS_FIELDS}
     return filled(form, ROWS_FIELDS, error if error.errors and known else Invalid.at("/rows", words, error.code))
 
 
 def read_run(form: Form) -> CreateRun:
-    """Read a run; raises Invalid if a field is wrong."""
+    """Convert the form to a request for a run. Raises Invalid if a field is wrong."""
     body: dict[str, Any] = {
         "dataset_id": form.text("dataset_id"),
         "defaults": {
@@ -62,7 +62,7 @@ def read_run(form: Form) -> CreateRun:
 
 
 def read_resume(form: Form) -> ResumeRun:
-    """Read which items to resume; raises Invalid if the budget is no number."""
+    """Convert the form to a request to resume a run. Raises Invalid if the budget is not a number."""
     body: dict[str, Any] = {"retry": "errors" if form.text("retry") == "errors" else "open"}
     if form.text("max_cost_usd"):
         body["max_cost_usd"] = read_number(form.text("max_cost_usd"))
@@ -74,7 +74,7 @@ def _object(form: Form, name: str) -> dict[str, Any]:
 
 
 def filled_like(run: Run) -> Filled:
-    """Return the form as it would be filled in for a run."""
+    """Return a form that is filled in with the values of an existing run."""
     rest = dict(run.defaults)
     texts = {name: rest.pop(name) for name in _TEXTS if isinstance(rest.get(name), str)}
     texts |= {name: str(rest.pop(name)) for name in _NUMBERS if isinstance(rest.get(name), int | float)}

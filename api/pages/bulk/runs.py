@@ -1,4 +1,4 @@
-"""The list of runs, and the form that starts one."""
+"""The list of runs, and the form that starts a run."""
 
 from typing import Annotated
 
@@ -48,7 +48,7 @@ def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
 def _new_run(request: Request, services: Services, form: Filled, status: int = 200) -> Response:
     known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
     chosen = form.text("dataset_id")
-    # The list has the newest datasets only
+    # The list contains only the newest datasets
     if chosen and all(each.id != chosen for each in known):
         known = [datasets.get_dataset(services, chosen), *known]
     models = services.settings.model or "", services.settings.evaluator_model or ""

@@ -1,4 +1,4 @@
-"""The pages of a job: answer, iterations, calls, events and request."""
+"""The pages of a job, one for each tab: answer, iterations, calls, events and request."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -137,7 +137,7 @@ def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, s
 
 
 def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:
-    """Return the candidate of each iteration with the highest score."""
+    """Return the candidate with the highest score of each iteration."""
     return [max(group, key=score_of) for _, group in _by_number(iterations)]
 
 
@@ -149,7 +149,7 @@ def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
     numbers = sorted({each.number for each in view.iterations})
     if len(numbers) < 2:
         return None
-    # Iterations that the URL does not name, or that do not exist, are the last two
+    # If the URL names no existing iterations, the last two are compared
     by_text = {str(number): number for number in numbers}
     wanted = [request.query_params.get(name, "") for name in ("from", "to")]
     old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[-2:], strict=True))
@@ -157,7 +157,7 @@ def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
 
 
 def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:
-    """Yield parts as (kind, text); long equal parts are cut to their ends, and the whole to what a person reads."""
+    """Yield the parts of a diff as (kind, text). Long equal parts are shortened, and a long diff is cut."""
     room = _DIFF_CHARS
     for part in parts:
         if part.kind == "equal" and len(part.text) > _SAME_CHARS:

@@ -1,4 +1,4 @@
-"""Prepares answers for pages: rendered, raw or parsed. Of a very long answer only the beginning is shown."""
+"""Prepares answers for pages, as rendered Markdown, raw text or parsed JSON. Very long answers are cut."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from api.pages.parts.markdown import CitationMarker, link_plain, markers_of, ren
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
 
-# Longer answers take a browser too long to lay out
+# A browser needs too much time to lay out longer answers
 RENDERED_CHARS_MAX = 40_000
 RAW_CHARS_MAX = 100_000
 CUT_CHARS = 20_000
@@ -21,7 +21,7 @@ View = Literal["rendered", "raw", "parsed"]
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """A source of the job, with the numbers of the markers that cite it."""
+    """A source of the job, with the numbers of the citation markers that cite it."""
 
     number: int
     title: str
@@ -32,9 +32,9 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as its page shows it; `shown` is HTML, `text` the whole answer.
+    """An answer as its page shows it. `shown` is HTML, and `text` is the whole answer.
 
-    `is_final` is false for the best answer so far.
+    `is_final` is false for the best answer of a job that has not ended.
     """
 
     shown: Markup
@@ -49,7 +49,7 @@ class Answer:
 
 
 def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> Answer | None:
-    """Return the job's answer, or the best one so far; None before the first evaluation."""
+    """Return the answer of the job, or the best answer so far. Return None before the first evaluation."""
     result = job.result or _best_so_far(job, iterations)
     if result is None:
         return None
@@ -58,7 +58,7 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
     chosen = views[views.index(view)] if view in views else views[0]
     shown_text = json.dumps(parsed, ensure_ascii=False, indent=2) if chosen == "parsed" else text
     is_cut = len(shown_text) > (RENDERED_CHARS_MAX if chosen == "rendered" else RAW_CHARS_MAX)
-    # Rendered Markdown that is cut could look like another text: a cut answer is shown raw
+    # A cut text could be rendered as different Markdown, so a cut answer is shown raw
     is_rendered = chosen == "rendered" and not is_cut
     citations: list[dict[str, Any]] = result.get("citations") or []
     markers = [] if chosen == "parsed" else markers_of(citations, CUT_CHARS if is_cut else len(text))
@@ -76,7 +76,7 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
 
 
 def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
-    """Return the answers that wait for their evaluations; none once the job has ended."""
+    """Return the answers that wait for their evaluations. There are none if the job has ended."""
     found: list[dict[str, Any]] = []
     for each in iterations if job.finished_at is None else ():
         if each.evaluation is None:

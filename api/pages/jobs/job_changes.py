@@ -1,4 +1,4 @@
-"""Changes of a job on its pages: cancel, continue, rate, delete, redeliver."""
+"""The actions on the pages of a job: cancel, continue, rate, delete, redeliver."""
 
 from typing import Annotated, Any
 
@@ -70,13 +70,16 @@ def redeliver(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
 
 
 def read_rating(form: Form, verdict: str | None = None) -> tuple[int, RateEvaluation]:
-    """Read the number of the iteration and its rating, or this verdict; raises Invalid if a field is wrong."""
+    """Return the iteration number and the rating in a form. `verdict` replaces the verdict in the form.
+
+    Raises Invalid if a field is wrong.
+    """
     values = values_of(form, RATING) | ({"verdict": verdict} if verdict else {})
     number = values.pop("iteration", None)
     if not isinstance(number, int) or not 1 <= number <= ITERATION_MAX:
-        raise Invalid.at("/iteration", "This is no number of an iteration.", "invalid_iteration")
+        raise Invalid.at("/iteration", "This is not the number of an iteration.", "invalid_iteration")
     if "verdict" not in values:
-        raise Invalid.at("/verdict", "Say whether you agree.", "missing")
+        raise Invalid.at("/verdict", "Choose whether you agree.", "missing")
     return number, read(RateEvaluation, values)
 
 

@@ -1,4 +1,4 @@
-"""The charts of a job: its scores by iteration, also in the width of a word, and the times of its calls."""
+"""Draws the charts of a job: its scores by iteration, as chart and as sparkline, and the times of its calls."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ _SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another can
 _WIDTH, _HEIGHT, _EDGE = 96, 24, 4
 _TRACK = 1000
 _SMALLEST_BAR = 6.0
-# Beside a wait of hours all calls would be dots: no pause takes more than this share of the time of all calls
+# A pause is drawn with at most this share of the time of all calls, because beside hours all calls would be dots
 _GAP_SHARE = 0.15
 _SMALLEST_GAP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing, with a legend of (class, words)."""
+    """An SVG drawing, and its legend as pairs of CSS class and words."""
 
     drawing: Markup
     legend: tuple[tuple[str, str], ...]
 
 
 def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
-    """Draw the score of each iteration's best candidate, and of each criterion; None before the first evaluation."""
+    """Draw the scores of each iteration's best candidate and of its criteria. None before the first evaluation."""
     best = _best(matrix.iterations)
     if not any(column.score is not None for column in best):
         return None
@@ -67,14 +67,14 @@ def _criteria(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) 
         return
     for at, row in enumerate(matrix.criteria[:CRITERIA_DRAWN_MAX], 1):
         found = [(column.number, {cell.id: cell.score for cell in column.cells}.get(row.id)) for column in best]
-        # Shifted a little: most criteria are 0 or 1 and would hide each other
+        # Curves are shifted a little, because most criteria are 0 or 1 and would hide each other
         shift = (at - (CRITERIA_DRAWN_MAX + 1) / 2) * 0.012
         shifted = [(number, None if value is None else min(1.0, max(0.0, value)) + shift) for number, value in found]
         yield from _curve(plot, shifted, f"crit crit{at}")
 
 
 def _curve(plot: Plot, points: Sequence[tuple[int, float | None]], class_: str) -> Iterator[Markup]:
-    # No line over a point without a value
+    # No line is drawn across a point without a value
     for (one, low), (other, high) in pairwise(points):
         if low is not None and high is not None:
             yield line(plot.x(one), plot.y(low), plot.x(other), plot.y(high), f"curve {class_}")
@@ -99,7 +99,7 @@ def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A bar per call on a common scale, the classes of bars with words, and the time of all calls in words."""
+    """A bar for each call on a common scale, the legend, and the total time of the calls in words."""
 
     bars: Mapping[str, Markup]
     legend: tuple[tuple[str, str], ...]
@@ -108,7 +108,7 @@ class Waterfall:
 
 
 def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
-    """Draw bars from the start of the first call to the end of the last; long pauses between them are shortened."""
+    """Draw a bar for each call on a common time scale, on which long pauses between calls are shortened."""
     spans = {call.id: call.interval for call in calls}
     clock = _Clock(list(spans.values()))
     bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
@@ -122,7 +122,7 @@ def _kind(call: CallLine) -> str:
 
 
 class _Clock:
-    """Maps times to places on the track."""
+    """Maps times to positions on the time scale."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
         busy = merged(spans)
@@ -156,14 +156,14 @@ def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:
 
 
 def sparkline(scores: Sequence[tuple[int, float | None]], threshold: float | None) -> Markup | str:
-    """Draw a point per iteration and the threshold as a line, with the scores in words for screen readers."""
+    """Draw a point for each iteration, and the threshold as a line. Screen readers get the scores in words."""
     step = (_WIDTH - 2 * _EDGE) / max(1, len(scores) - 1)
     points = [(_EDGE + at * step, _y(value), value) for at, (_, value) in enumerate(scores) if value is not None]
     if not points:
         return UNKNOWN
     at = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
     goal = [line(0, _y(threshold), _WIDTH, _y(threshold), "threshold")] if threshold is not None else []
-    # The tolerance of the loop: a score just below the threshold by rounding is accepted
+    # The loop has the same tolerance, because a score can be just below the threshold by rounding
     least = float("inf") if threshold is None else threshold - 1e-9
     dots = [tag("circle", cx=x, cy=y, r=2, class_="dot met" if value >= least else "dot") for x, y, value in points]
     curve = tag("polyline", points=at, class_="curve")

@@ -1,4 +1,4 @@
-"""The filters of the list of jobs. The URL of the list contains them."""
+"""Reads and writes the filters of the job list, which are in the URL of the list."""
 
 import re
 from collections.abc import Sequence
@@ -36,13 +36,16 @@ _MOMENTS = ("created_after", "created_before")
 _ORDERING = ("order", "limit")
 _FIELDS_MAX = 100
 _JOB = re.compile(r"job_[0-9a-f]{32}")
-# Query parameters for the position in the list; they are not filters
+# Query parameters that are not filters
 _PLACES = ("after", "shown", "notice")
-_MISTAKEN = "One of the filters cannot be understood."
+_MISTAKEN = "A filter is not valid."
 
 
 def tidy_address(request: Request) -> str | None:
-    """Return the URL without empty fields and with metadata in a parameter of its own; None if it is so already."""
+    """Return the URL without empty fields, and with each metadata filter as a separate parameter.
+
+    Return None if the URL already has this form.
+    """
     pairs = request.query_params.multi_items()
     tidy = [each for pair in pairs for each in _tidy(*pair)]
     return None if tidy == pairs else f"{request.url.path}?{urlencode(tidy)}".removesuffix("?")
@@ -60,11 +63,11 @@ def filters_of(pairs: Pairs) -> Pairs:
 
 
 def pairs_of(query: str) -> Pairs:
-    """Parse filters in a field of a form; raises Invalid if there are too many."""
+    """Parse the filters in a form field. Raises Invalid if there are too many."""
     try:
         return parse_qsl(query, max_num_fields=_FIELDS_MAX)
     except ValueError:
-        words = f"There are more filters than the maximum of {_FIELDS_MAX}."
+        words = f"There are more than {_FIELDS_MAX} filters."
         raise Invalid.at("/filters", words, "invalid_filter") from None
 
 
@@ -73,11 +76,11 @@ def is_narrowed(pairs: Pairs) -> bool:
 
 
 def read_filter(pairs: Pairs) -> JobFilter:
-    """Read the filter in a URL; raises Invalid if a value cannot be understood."""
+    """Convert the filters in a URL to a JobFilter. Raises Invalid if a filter is not valid."""
     errors = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
     values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
     values["status"] = [value for name, value in pairs if name == "status"]
-    # A date field of a form has no time
+    # A date field of a form sends a date without a time
     for name in _MOMENTS:
         if len(values.get(name, "")) == len("2026-11-01"):
             values[name] += "T00:00:00Z"
@@ -96,7 +99,7 @@ def _is_filter(name: str) -> bool:
 
 
 def _unknown(name: str, value: str) -> FieldError:
-    # Ignored, it would be a filter that selects all jobs
+    # An unknown filter must not be ignored, because the list would then show all jobs
     if name.removesuffix(".") == "metadata":
         return FieldError("/metadata", f"write it as key=value, not as {value[:80]}", "invalid_filter")
     return FieldError(f"/{name[:80]}", "there is no such filter", "invalid_filter")
@@ -111,12 +114,12 @@ def _field_error(error: Any) -> FieldError:
 
 
 def link(request: Request, **changes: Any) -> str:
-    """Return the URL of the list from its beginning, with some filters changed; None removes one."""
+    """Return the URL of the first page of the list, with changed filters. The value None removes a filter."""
     return address(request, **{"after": None, "shown": None, **changes})
 
 
 def chips(request: Request) -> list[tuple[str, str]]:
-    """Return the filters in force: words for each, and the URL without it."""
+    """Return the active filters, each with its words and the URL of the list without it."""
     pairs = filters_of(request.query_params.multi_items())
     found: list[tuple[str, str]] = []
     for at, (name, value) in enumerate(pairs):
@@ -137,5 +140,5 @@ def read_shown(text: str) -> list[str]:
 
 
 def only_jobs(texts: Sequence[str]) -> list[str]:
-    """Return the texts that can be ids of jobs."""
+    """Return those texts that have the form of job ids."""
     return [text for text in texts if _JOB.fullmatch(text)]

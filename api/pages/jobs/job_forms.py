@@ -1,4 +1,4 @@
-"""Converts the form for a job to a request, and a request to the form."""
+"""Converts the form for a new job to a request, and a request to the form."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.domain.structured.named_schemas import StructureName
 from redraft.errors import FieldError
 
-_OWN_WORDS = {"nothing_to_evaluate_by": "Say what makes an answer good, here or in a rubric"}
+_OWN_WORDS = {"nothing_to_evaluate_by": "Enter criteria here or in a rubric"}
 _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
 
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """An error, and the id of its field. The id is empty if the error concerns the whole request."""
+    """An error, and the id of its form field. The id is empty if the error concerns the whole request."""
 
     field: str
     words: str
@@ -64,7 +64,7 @@ def _read_pairs(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of the form, its group in the request, and the functions that read and write its text."""
+    """A form field, the group of its request field, and functions that convert between text and value."""
 
     name: str
     label: str
@@ -86,7 +86,7 @@ _FIELDS = (
     _Field("resp_format", "Response format"),
     _Field("eval_crit", "Criteria"),
     _Field("rubric", "Rubric", "", read_rubric, write_rubric),
-    _number("iter_max", "Iterations at most"),
+    _number("iter_max", "Maximum iterations"),
     _number("score_threshold", "Threshold"),
     _Field("model", "Generator", "", read_names, lambda names: names if isinstance(names, str) else "\n".join(names)),
     _Field("evaluator_model", "Evaluator", "", str.strip),
@@ -95,11 +95,11 @@ _FIELDS = (
     _Field("strategy", "After a low score", "revision"),
     _Field("answer_schema", "Schema of the answer", "", _read_schema, _write_json),
     _number("temperature", "Temperature", "sampling"),
-    _number("max_output_tokens", "Tokens of one answer at most", "sampling"),
-    _number("deadline_s", "Seconds for the whole job", "limits"),
-    _number("max_cost_usd", "USD for the whole job", "limits"),
-    _number("max_tokens", "Tokens for the whole job", "limits"),
-    _Field("stream", "Show the answer while it is written", "", bool, lambda value: "on" if value else ""),
+    _number("max_output_tokens", "Maximum tokens of one answer", "sampling"),
+    _number("deadline_s", "Time limit of the job, in seconds", "limits"),
+    _number("max_cost_usd", "Maximum cost of the job, in USD", "limits"),
+    _number("max_tokens", "Maximum tokens of the job", "limits"),
+    _Field("stream", "Show the answer while it is generated", "", bool, lambda value: "on" if value else ""),
     _Field("cache", "Identical earlier calls"),
     _Field("system_instructions", "System instructions"),
     _Field("reference", "Reference"),
@@ -118,14 +118,14 @@ def _defaults() -> dict[str, Any]:
 
 @dataclass
 class JobForm:
-    """The text of every field of the form. A source has a title, a content, and its other fields as JSON."""
+    """The texts of all form fields. A source has a title, a content, and further fields as JSON."""
 
     texts: dict[str, str]
     sources: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
     @classmethod
     def sent(cls, form: Form) -> "JobForm":
-        """Read the form that a browser sent; empty sources are dropped."""
+        """Read the form that a browser sent. Empty sources are dropped."""
         texts = {name: (form.texts(name) or [""])[0] for name in LABELS}
         columns = [form.texts(f"source_{part}") for part in _SOURCE_PARTS]
         rows = [dict(zip(_SOURCE_PARTS, row, strict=True)) for row in zip(*columns, strict=False)]
@@ -133,7 +133,7 @@ class JobForm:
 
     @classmethod
     def of_request(cls, request: Mapping[str, Any]) -> "JobForm":
-        """Fill in the form for the request of any job. Values without a form field go into `more`."""
+        """Fill in the form with the request of any job. Values without a form field become the JSON in `more`."""
         left = minimal(request)
         texts = dict.fromkeys(LABELS, "")
         for each in _FIELDS:
@@ -155,7 +155,7 @@ class JobForm:
                 self.texts[each.name] = each.write(fields[each.name])
 
     def body(self) -> tuple[dict[str, Any], list[FormError]]:
-        """Return the request in the form of the API, and the errors of unreadable fields."""
+        """Return the request body of the API, and errors for fields that cannot be parsed."""
         errors: list[FormError] = []
         body: dict[str, Any] = self._more(errors)
         for each in _FIELDS:
@@ -177,7 +177,7 @@ class JobForm:
             errors.append(FormError("more", str(error)))
             return {}
         if not isinstance(value, dict):
-            errors.append(FormError("more", "this is no JSON object"))
+            errors.append(FormError("more", "this is not a JSON object"))
             return {}
         return cast("dict[str, Any]", value)
 
@@ -187,7 +187,7 @@ def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dic
     try:
         found = dict(_read_json(row["more"]) if row["more"].strip() else {})
     except (TypeError, ValueError):
-        errors.append(FormError(f"source_more_{number}", "this is no JSON object"))
+        errors.append(FormError(f"source_more_{number}", "this is not a JSON object"))
     title = {"title": row["title"].strip()} if row["title"].strip() else {}
     return {**found, **title, "content": row["content"]}
 
@@ -253,7 +253,7 @@ def _field_errors(error: ValidationError, body: Mapping[str, Any]) -> list[Field
 
 
 def _lack_of_criteria(body: Mapping[str, Any]) -> list[FieldError]:
-    # Pydantic runs model validators only if all fields are valid. Users should see both kinds of errors at once
+    # Pydantic runs model validators only if all fields are valid, but users should see all errors at once
     known = {name: body[name] for name in ("profile", "eval_crit", "rubric") if name in body}
     try:
         GenerateAnswer.model_validate({"instruct": "-", **known})

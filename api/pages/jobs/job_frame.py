@@ -1,4 +1,4 @@
-"""The frame of all pages of a job: its URL, its header, its tabs and its live updates."""
+"""Renders the frame of the pages of a job: its header, its tabs and its live updates."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,10 @@ _NEWS = "job.started iteration.started iteration.generated iteration.evaluated t
 
 
 def get_job_id(request: Request, services: ServicesOf, job_id: str) -> str:
-    """Return the id in the URL; a unique prefix of an id and `latest` are redirected to the whole id."""
+    """Return the job id in the URL.
+
+    Raises HttpProblem (307) for a unique prefix of an id and for `latest`, which redirects to the full id.
+    """
     if _JOB_ID.fullmatch(job_id):
         return job_id
     found = references.find_job_id(services, job_id)
@@ -44,7 +47,7 @@ JobIdOf = Annotated[str, Depends(get_job_id)]
 def job_page(
     request: Request, template: str, view: JobView, *, tab: str = "", status: int = 200, **context: Any
 ) -> Response:
-    """Render a tab of a job's page; `tab` is the end of its path."""
+    """Render a tab of the page of a job. `tab` is the last part of its path."""
     job = view.job
     base = f"/jobs/{job.id}"
     here = base + tab
@@ -72,7 +75,10 @@ def job_page(
 
 
 def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
-    """Say why the job has ended; `lacks` are the required things that its best answer lacks despite its score."""
+    """Return the reason why the job has ended, or None if it has not ended.
+
+    `lacks` names the unmet requirements of a best answer that reaches the threshold.
+    """
     if job.stop_reason is None:
         return None
     if job.result is None:

@@ -1,4 +1,4 @@
-"""The texts of a job: the answer as a file, the request and its settings."""
+"""Prepares texts of a job for its pages: the answer as a file, and the request with its settings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.resources import Job
 
-# No browser may take a model's text for a page
+# The policy prevents that a browser executes a model's text as a page
 _POLICY = "sandbox; default-src 'none'"
 _NAME_CHARS = 60
 
 
 def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTextResponse:
-    """Return a model's text as it is; `?download=1` saves it."""
+    """Return a model's text as a plain text response. With `?download=1` the browser saves it."""
     kind = "attachment" if request.query_params.get("download") else "inline"
     headers = {
         "Content-Security-Policy": _POLICY,
@@ -31,7 +31,10 @@ def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTe
 
 
 def request_texts(request: Request, job: Job) -> dict[str, Any]:
-    """Return the settings and the rubric of a request, and snippets that send it; none for `evaluate_answer`."""
+    """Return the settings and the rubric of a request, and snippets that send it.
+
+    Only `generate_answer` jobs have snippets.
+    """
     base_url = str(request.base_url).rstrip("/")
     has_auth = "key_id" in request.scope["state"]
     is_plain = job.kind == JobKind.GENERATE_ANSWER
@@ -64,7 +67,7 @@ def _settings(job: Job) -> Iterator[tuple[str, str]]:
     yield "Generator", _listed(request.get("model"), " → ")
     yield "Evaluator", _listed(request.get("evaluation", {}).get("panel") or request.get("evaluator_model"), ", ")
     yield "Profile", request.get("profile") or ""
-    yield "Iterations at most", str(job.progress.iter_max) if job.kind == JobKind.GENERATE_ANSWER else ""
+    yield "Maximum iterations", str(job.progress.iter_max) if job.kind == JobKind.GENERATE_ANSWER else ""
     yield "Threshold", f"{request['score_threshold']:g}"
     for group, names in _GROUPS.items():
         values: Mapping[str, Any] = request.get(group) or {} if group else request
@@ -73,11 +76,11 @@ def _settings(job: Job) -> Iterator[tuple[str, str]]:
 
 
 _GROUPS = {
-    "": {"candidates": "Candidates", "stream": "Shown while it is written", "cache": "Identical earlier calls"},
+    "": {"candidates": "Candidates", "stream": "Shown while it is generated", "cache": "Identical earlier calls"},
     "revision": {"strategy": "After a low score", "from": "From the answer that is"},
-    "evaluation": {"samples": "Samples", "audit": "Audit", "skip": "Evaluation left out"},
-    "limits": {"deadline_s": "Seconds at most", "max_cost_usd": "USD at most", "max_tokens": "Tokens at most"},
-    "sampling": {"temperature": "Temperature", "max_output_tokens": "Tokens of one answer at most"},
+    "evaluation": {"samples": "Samples", "audit": "Audit", "skip": "Evaluation skipped"},
+    "limits": {"deadline_s": "Time limit (s)", "max_cost_usd": "Maximum cost (USD)", "max_tokens": "Maximum tokens"},
+    "sampling": {"temperature": "Temperature", "max_output_tokens": "Maximum tokens of one answer"},
 }
 
 

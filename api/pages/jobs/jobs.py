@@ -1,4 +1,4 @@
-"""`/jobs`: the list of jobs with its filters; export, cancel and delete many jobs at once."""
+"""The pages `/jobs`: the job list with its filters, and the export, cancellation and deletion of many jobs."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
@@ -35,7 +35,7 @@ from redraft.storage.jobs.jobs import JobFilter
 
 router = pages_router()
 
-# A page of the list has no more, and URLs stay short enough for proxies
+# A page of the list has no more jobs, and URLs with this many ids are short enough for proxies
 _IDS_MAX = 100
 _MARKED, _ALL = "marked", "all"
 
@@ -56,7 +56,7 @@ def show_jobs(request: Request, services: ServicesOf) -> Response:
 def _find_lines(request: Request, services: Services) -> tuple[JobLines, JobFilter]:
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
-    # An open page reloads the jobs that it shows: new ones must not move a row that a user is about to click
+    # An open page reloads only the jobs that it shows, because new jobs would move a row that a user is about to click
     if shown:
         return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria
@@ -98,7 +98,7 @@ def export_jobs(request: Request, services: ServicesOf) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """An action on the jobs with these ids; without ids on all that match `filters`, a part of a URL."""
+    """An action on the jobs with these ids, or without ids on all jobs that match `filters` (a query string)."""
 
     deed: Action
     ids: list[str]
@@ -110,7 +110,7 @@ class _Bulk:
         if deed not in {"cancel", "delete"}:
             raise Invalid.at("/do", "Only cancel and delete are possible.", "unknown_deed")
         back = filters if back is None else back
-        # It becomes a part of a URL
+        # `back` becomes a part of a URL, so it must be safe
         is_own = own_path(f"/jobs?{back}") != "/"
         return cls(cast("Action", deed), only_jobs(ids)[:_IDS_MAX], filters, back if is_own else "")
 
@@ -121,7 +121,7 @@ class _Bulk:
 
 @router.get("/jobs/bulk")
 def confirm(request: Request, services: ServicesOf) -> Response:
-    """Ask before many jobs are canceled or deleted; afterwards, show their number."""
+    """Ask for confirmation before many jobs are canceled or deleted. Afterwards, show their number."""
     params = request.query_params
     bulk = _Bulk.read(params.get("do", ""), params.getlist("job"), params.get("filters", ""), params.get("back"))
     if params.get("which") == _MARKED and not bulk.ids:
@@ -139,7 +139,7 @@ def _number(text: str) -> int:
 def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
     if bulk.ids:
         return {"bulk": bulk, "total": len(bulk.ids), "most": COUNT_MAX}
-    # People confirm what they see: jobs that are created later are not meant
+    # A person confirms a number of jobs, so the action must not apply to jobs that are created later
     criteria = job_lists.freeze(services, bulk.criteria)
     possible = job_lists.possible(bulk.deed, criteria)
     total = job_lists.count(services, possible) if possible else 0
@@ -152,7 +152,7 @@ def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
 
 @router.post("/jobs/bulk")
 def do_to_many(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    # A batch per request: thousands of jobs take longer than a proxy waits
+    # A request handles one batch, because thousands of jobs take longer than a proxy waits
     bulk = _Bulk.read(form.text("do"), form.texts("job"), form.text("filters"), form.text("back"))
     sums = _do(services, bulk, form)
     if sums.cursor is None:
@@ -161,10 +161,10 @@ def do_to_many(request: Request, services: ServicesOf, form: FormOf) -> Response
 
 
 def _do(services: Services, bulk: _Bulk, form: Form) -> ActionResult:
-    """Act on the jobs with these ids or on the next batch, and add up the numbers of all batches."""
-    # No ids alone must not mean all jobs: the form of a broken client may lack them
+    """Act on the jobs with these ids or on the next batch. Return the sums over all batches so far."""
+    # A form without ids must not mean all jobs, because a faulty client can omit the ids
     if not bulk.ids and form.text("which") != _ALL:
-        raise Invalid.at("/job", "Which jobs?", "missing")
+        raise Invalid.at("/job", "Select jobs, or choose all jobs.", "missing")
     if bulk.ids:
         result = job_lists.act_on(services, bulk.deed, bulk.ids)
     else:

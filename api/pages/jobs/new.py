@@ -1,4 +1,4 @@
-"""`/new`: a form for a job. Users can have a model draft it, check it, and send it."""
+"""The page `/new`, a form for a job. A model can draft its fields, and a user can check and send it."""
 
 import json
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ from redraft.operations.services import Services
 router = pages_router()
 
 _NOTES_MAX = 5
-_NO_CHECK = "This is no check: {line} (a model evaluates this line of the rubric as text)."
+_NO_CHECK = "This line of the rubric is not a check, so a model evaluates it as text: {line}"
 
 
 @dataclass
 class _FormState:
-    """The form as it will be shown, with its errors, its preview, and its draft for a question."""
+    """The state of the form: its fields, its errors, its preview, and the draft of a model."""
 
     form: JobForm
     token: str
@@ -75,13 +75,13 @@ def _clone(services: Services, request: Request) -> _FormState:
     job = queries.get_job(services, references.find_job_id(services, request.query_params["from"]))
     state = _FormState(JobForm.of_request(job.request), new_token(), cloned=job.id, kind=job.kind)
     _check(request, services, state)
-    # Another installation may have other models: errors are shown when the form is sent
+    # The job can name models that are no longer configured. Such errors are shown when the form is sent
     state.errors = []
     return state
 
 
 def _send(request: Request, services: Services, state: _FormState) -> str | None:
-    """Return the id of the job that the form creates or has created; None if the form has errors."""
+    """Submit the form, and return the id of the job. Return None if the form has errors."""
     body = _read(state)
     if body is None:
         return None
@@ -97,7 +97,7 @@ def _read(state: _FormState) -> GenerateAnswer | None:
     body, errors = state.form.body()
     request, more = validate(body)
     known = {field_error.field for field_error in errors}
-    # An invalid rubric is dropped from the request, which must not add an error for missing criteria
+    # An invalid rubric is not part of the request, so an additional error about missing criteria would be wrong
     if "rubric" in known:
         known.add("eval_crit")
     state.errors = [*errors, *(each for each in more if each.field not in known)]
@@ -108,7 +108,7 @@ def _read(state: _FormState) -> GenerateAnswer | None:
 
 
 def _check(request: Request, services: Services, state: _FormState) -> None:
-    """Validate the form, and estimate its calls and their cost."""
+    """Validate the form, and estimate the number and the cost of its model calls."""
     asked = _read(state)
     if asked is None:
         return
@@ -125,7 +125,7 @@ def _check(request: Request, services: Services, state: _FormState) -> None:
 
 
 async def _refine(context: Context, state: _FormState) -> bool:
-    """Let a model draft the task and the empty fields from the question; false if there is no draft."""
+    """Let a model draft the task and the empty fields from a question. Return whether there is a draft."""
     question, models = state.form.texts["instruct"], state.form.texts["model"]
     try:
         asked = RefineQuestion.model_validate({"question": question, "model": models.split("\n")[0].strip() or None})
@@ -144,7 +144,7 @@ async def _refine(context: Context, state: _FormState) -> bool:
 
 def _fill_in(form: JobForm, found: Refinement) -> None:
     drafted = found.model_dump(mode="json", include={"resp_format", "eval_crit", "rubric"})
-    # Other profiles take no rubric
+    # Other profiles have no rubric
     if form.texts["profile"] not in {"", DEFAULT_PROFILE}:
         del drafted["rubric"]
     empty = {name: value for name, value in drafted.items() if not form.texts[name].strip()}

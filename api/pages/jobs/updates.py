@@ -1,4 +1,4 @@
-"""`/news`: notifies open lists that some job has changed, so that they reload themselves."""
+"""The event stream `/news`, which tells open lists that a job has changed, so that they reload themselves."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from api.streams.jobs import CLOSING, OPENING, PING, EventStream
 
 router = pages_router()
 
-# A list that reloads for each of a thousand changes a second would be of no use
+# Limits reloads of a list, because nobody can read a list that reloads at each of a thousand changes per second
 _REST_S = 2.0
 _CHANGED = format_sse_event(event="changed", data_str="{}")
 
@@ -29,7 +29,7 @@ async def _frames(context: Context) -> AsyncGenerator[bytes]:
         yield _CHANGED  # A job may have changed after the page was rendered
         while clock() < end and not notifications.is_closing:
             await watch.wait(notifications.pace.ping_s)
-            # If the broker is down, no wake-up message arrives: report a possible change
+            # While the broker is unreachable, no wake-up message arrives, so a change is possible
             is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()
             yield _CHANGED if is_changed else PING

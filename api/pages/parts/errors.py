@@ -1,4 +1,4 @@
-"""Renders problems as pages for browsers."""
+"""Renders problem documents as pages for browsers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _FOR_PROGRAMS = ("/v1/", "/livez", "/readyz", "/metrics", "/openapi.json", "/sta
 
 
 def render_error_page(request: Request, problem: Mapping[str, Any], headers: Mapping[str, str]) -> Response | None:
-    """Return a page with the problem, or a redirection to the sign-in page; None for a client that accepts JSON."""
+    """Return a page with the problem, or a redirection to the sign-in page. Return None for other clients."""
     if not ("text/html" in request.headers.get("accept", "") and not request.url.path.startswith(_FOR_PROGRAMS)):
         return None
     if problem["status"] == 401 and request.url.path != "/sign-in":
@@ -24,7 +24,7 @@ def render_error_page(request: Request, problem: Mapping[str, Any], headers: Map
     first = request.url.path.split("/")[1]
     words = problem["detail"]
     if missing := request.scope["state"].get("missing_scope"):
-        # The message for programs names the missing scope alone; pages also need `read`
+        # The message for programs names only the missing scope, but pages also need `read`
         scopes = " ".join(f"--scope {scope}" for scope in dict.fromkeys((Scope.READ, missing)))
         words = f"This needs an API key with the scope '{missing}'; `redraft keys create NAME {scopes}` creates one."
     area = first if first in _AREAS else None
@@ -34,7 +34,7 @@ def render_error_page(request: Request, problem: Mapping[str, Any], headers: Map
 def _to_sign_in(request: Request, headers: Mapping[str, str]) -> Response:
     url = f"/sign-in?next={quote(_next(request), safe='')}"
     if "hx-request" in request.headers:
-        # htmx would insert the sign-in form into the part that it refreshes: redirect the whole page
+        # htmx would insert the sign-in form into the part that it refreshes, so this header redirects the whole page
         return Response(None, 200, {**headers, "HX-Redirect": url})
     return RedirectResponse(url, 303, headers)
 
@@ -43,7 +43,7 @@ def _next(request: Request) -> str:
     if shown := request.headers.get("hx-current-url"):
         address = urlsplit(shown)
         return address.path.removeprefix(ROOT_PATH.get()) + (f"?{address.query}" if address.query else "")
-    # A form that was sent cannot be sent again
+    # The content of a form is lost after the redirection, so its URL cannot be opened again
     if request.method not in {"GET", "HEAD"}:
         return "/"
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

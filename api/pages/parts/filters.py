@@ -1,4 +1,4 @@
-"""Template filters: how pages show values."""
+"""Template filters, which format values for pages."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,12 +14,12 @@ _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (float("inf"), 8
 
 
 def shown(value: object) -> object:
-    """Finalize a value of a template: control characters become visible; the template escapes it."""
+    """Make the control characters of a template value visible. The template escapes the value afterwards."""
     return value if isinstance(value, Markup) else reveal(str(value))
 
 
 def ago(moment: datetime | None) -> Markup | str:
-    """Return a time as its distance from now, which the page keeps up to date."""
+    """Return the time since a moment as HTML, which a script of the page keeps up to date."""
     if moment is None:
         return UNKNOWN
     moment = moment.astimezone(UTC)
@@ -29,13 +29,13 @@ def ago(moment: datetime | None) -> Markup | str:
 
 
 def since(seconds: float) -> str:
-    """Return a span in one unit: `12 s`, `3 min`, `5 h`, `2 d`."""
+    """Return a time span in one unit, such as `12 s`, `3 min`, `5 h` or `2 d`."""
     _, unit, name = next(step for step in _STEPS if seconds < step[0])
     return f"{int(seconds // unit)} {name}"
 
 
 def duration(ms: float | None) -> str:
-    """Return a measured time: `120 ms`, `4.2 s`, `3 min 5 s`."""
+    """Return a duration in milliseconds as text, such as `120 ms`, `4.2 s` or `3 min 5 s`."""
     if ms is None:
         return UNKNOWN
     if ms < 1000:
@@ -48,7 +48,7 @@ def duration(ms: float | None) -> str:
 
 
 def usd(cost: str | None) -> str:
-    """Return a cost in USD: cents, or below a cent two significant digits; a dash for an unknown cost, never 0."""
+    """Return a cost in USD as text: with cents, or below a cent with two significant digits. None becomes a dash."""
     if cost is None:
         return UNKNOWN
     amount = Decimal(cost)
@@ -59,7 +59,7 @@ def usd(cost: str | None) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """Return a name that breaks into lines only after its underscores."""
+    """Return a name as HTML that a browser breaks into lines only after underscores."""
     return escape(reveal(name)).replace("_", Markup("_<wbr>"))
 
 
@@ -72,7 +72,7 @@ def count(value: int | None) -> str:
 
 
 def clip(text: str | None, chars: int) -> str:
-    """Return the beginning of a text on one line."""
-    # Four times as much: a text of megabytes is not folded as a whole, and white space leaves enough of it
+    """Return the first characters of a text on one line."""
+    # Only a part is folded, because a text can have megabytes. Four times the length leaves enough beside white space
     folded = " ".join((text or "")[: chars * 4].split())
     return folded if len(folded) <= chars else folded[: chars - 1] + "…"

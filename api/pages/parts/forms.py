@@ -1,4 +1,4 @@
-"""Forms: reads what a browser sends without JavaScript, and shows a form again with its errors."""
+"""Reads forms that browsers send without JavaScript, and prepares forms with errors to be shown again."""
 
 import hashlib
 import re
@@ -20,29 +20,29 @@ from redraft.operations.jobs.submit import Idempotency
 
 _FIELDS_MAX = 2000
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-# Neither "nan" nor "1_000", which Python reads as numbers
+# The pattern excludes "nan" and "1_000", which Python accepts as numbers
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 T = TypeVar("T", bound=BaseModel)
 
 
 class Form:
-    """The fields of a form, as texts whose lines end with a line feed alone."""
+    """The fields of a form, as texts. Line breaks are converted to line feeds."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
         self._fields = fields
 
     def text(self, name: str) -> str:
-        """Return a field without the space around it; empty if it was not sent."""
+        """Return a field without surrounding white space, or an empty text if it was not sent."""
         return next(iter(self.texts(name)), "").strip()
 
     def texts(self, name: str) -> list[str]:
-        """Return all fields of this name, as they were written."""
+        """Return all fields with this name, with their white space."""
         return [value.replace("\r\n", "\n") for value in self._fields.get(name, ())]
 
 
 async def get_form(request: Request) -> Form:
-    """Read the form in the body; raises HttpProblem: 415 if it is no form, 400 if it cannot be read."""
+    """Read the form in the body. Raises HttpProblem: 415 for another media type, 400 if it is not valid."""
     refuse_packed(request)
     if media_type_of(request).lower() != "application/x-www-form-urlencoded":
         raise HttpProblem(415, "Send a form, as application/x-www-form-urlencoded.")
@@ -59,7 +59,7 @@ FormOf = Annotated[Form, Depends(get_form)]
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The texts of a form's fields, and an error for each wrong one; that of "" is about the whole form."""
+    """The texts of the fields of a form, and errors by field name. The name "" stands for the whole form."""
 
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
     errors: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -72,7 +72,7 @@ class Filled:
 
 
 def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
-    """Return the form as it was sent, with the error at its fields."""
+    """Return the form as it was sent, with the error assigned to its fields."""
     errors: dict[str, str] = {}
     for each in (error.errors if isinstance(error, Invalid) else ()) or (FieldError("", error.message, error.code),):
         name = each.pointer.removeprefix("/").partition("/")[0]
@@ -81,7 +81,7 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
 
 
 def read_number(text: str) -> float | str:
-    """Read a number. Other texts stay as they are: then the validation of the request says what is expected."""
+    """Convert a text to a number. Another text is returned unchanged, and the validation of the request refuses it."""
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)
@@ -89,13 +89,13 @@ def read_number(text: str) -> float | str:
 
 
 def read_names(text: str) -> str | list[str]:
-    """Read names, one per line or between commas: one name as a text, several as a list."""
+    """Split names at line breaks and commas. Return a single name as a text, and other numbers of names as a list."""
     names = [name.strip() for name in text.replace(",", "\n").splitlines() if name.strip()]
     return names[0] if len(names) == 1 else names
 
 
 def read(model: type[T], values: Mapping[str, Any]) -> T:
-    """Validate a request from plain values; raises Invalid with an error for each wrong field."""
+    """Validate plain values as a request. Raises Invalid with an error for each wrong field."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -104,11 +104,11 @@ def read(model: type[T], values: Mapping[str, Any]) -> T:
 
 
 def new_token() -> str:
-    """Return a token for a form: the same form sent twice then creates one job, run or key."""
+    """Return a token for a form, with which a form that is sent twice creates only one job, run or key."""
     return secrets.token_urlsafe(16)
 
 
 def idempotency_of(request: Request, page: str, token: str, content: str) -> Idempotency:
-    """Return the key of a form. An edited form, sent from the same page again, has another one."""
+    """Return the idempotency key of a form. A form that was edited and sent again has another key."""
     written = f"{token}\n{content}".encode("utf-8", "replace")
     return Idempotency(f"{caller_of(request)}:{page}", hashlib.sha256(written).hexdigest())

@@ -1,7 +1,7 @@
-"""Renders untrusted Markdown: the HTML runs no scripts, loads nothing, and links citations to sources.
+"""Renders untrusted Markdown. The HTML runs no scripts, loads nothing, and links citations to sources.
 
-Each citation marker is framed in the text before rendering, and the frames become links in the HTML. So a link stays
-at its marker, even if rendering changes the text around it.
+Each citation marker is enclosed in a frame of rare characters before the text is rendered. The frames become links in
+the HTML. So a link stays at its marker, even if rendering changes the text around it.
 """
 
 import re
@@ -17,11 +17,12 @@ from markupsafe import Markup, escape
 
 from redraft.domain.text.control_characters import reveal
 
-# Rare punctuation characters. Markers are punctuation too, so a frame does not change how Markdown reads its neighbours
+# Rare punctuation characters. Citation markers begin and end with punctuation, too, so a frame does not change how
+# Markdown interprets adjacent characters
 _OPEN, _CLOSE, _END = "\u2e4a", "\u2e4b", "\u2e4c"
 _WITHOUT = dict.fromkeys(map(ord, (_OPEN, _CLOSE, _END)), "\ufffd")
 _FRAME = re.compile(rf"([{_OPEN}{_CLOSE}])(\d+){_END}")
-# A browser takes seconds to lay out a larger table. Its lines are shown as plain text instead
+# A browser takes seconds to lay out a larger table, so its lines are shown as plain text
 _CELLS_MAX = 3_000
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
@@ -31,7 +32,7 @@ _TAGS = {
 
 @dataclass(frozen=True, slots=True)
 class CitationMarker:
-    """A part of the answer that cites sources. The numbers of sources start at 1."""
+    """A part of the answer that cites sources. Source numbers start at 1."""
 
     number: int
     start: int
@@ -40,7 +41,7 @@ class CitationMarker:
 
 
 def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[CitationMarker]:
-    """Return the markers in the first `length` characters; citations that overlap have one marker."""
+    """Return the markers in the first `length` characters. Citations that overlap share one marker."""
     spans: list[tuple[int, int, list[int]]] = []
     for each in sorted(citations, key=lambda citation: (citation["start_pos"], citation["end_pos"])):
         start, end, source = each["start_pos"], each["end_pos"], each["source_number"]
@@ -58,14 +59,14 @@ def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[Cita
 
 
 class Frames:
-    """Frames for the markers of one text."""
+    """The frames of the citation markers of one text."""
 
     def __init__(self, markers: Sequence[CitationMarker]) -> None:
         # The keys are random, so that the author of the text cannot forge a frame
         self._markers = {str(secrets.randbits(60)): marker for marker in markers}
 
     def put(self, text: str) -> str:
-        """Put a frame around each marker."""
+        """Return the text with a frame around each marker."""
         plain = text.translate(_WITHOUT)
         parts: list[str] = []
         at = 0
@@ -93,7 +94,7 @@ def without_frames(text: str) -> str:
 
 
 def link_plain(text: str, markers: Sequence[CitationMarker]) -> Markup:
-    """Escape the text, and replace its citation markers by links."""
+    """Return an escaped text whose citation markers are links."""
     frames = Frames(markers)
     return frames.link(escape(reveal(frames.put(text))))
 

@@ -1,4 +1,4 @@
-"""Renders templates as pages, under a policy that allows no scripts but our own files."""
+"""Renders templates as pages, with a content security policy that allows only scripts of this site."""
 
 import hashlib
 import re
@@ -28,32 +28,32 @@ POLICY = (
 )
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
-# The message of a page after a form was sent, by `?notice=`: a text in the URL could come from an attacker
+# The messages of pages after a form was sent. `?notice=` has only a name, because a text could come from an attacker
 NOTICES: dict[str, str] = {
-    "canceled": "Canceled. Its answers so far are kept.",
-    "continued": "The job goes on.",
+    "canceled": "Canceled. The answers so far are kept.",
+    "continued": "The job is continued.",
     "dataset_added": "The rows are stored.",
-    "dataset_known": "The same rows were stored already: this is their dataset.",
+    "dataset_known": "The same rows are already stored as this dataset.",
     "deleted": "Deleted.",
     "key_revoked": "The key is revoked.",
-    "none_marked": "No job is selected: select jobs in the first column.",
+    "none_marked": "No job is selected. Select jobs in the first column.",
     "rated": "Your rating is stored.",
-    "resent": "It is sent again now, with all its retries.",
-    "run_resumed": "The run goes on.",
+    "resent": "The delivery is sent again now, with all retries.",
+    "run_resumed": "The run is resumed.",
     "run_started": "The run is stored, and its first items are started.",
     "signed_out": "You are signed out.",
 }
 
 
 def pages_router(prefix: str = "") -> APIRouter:
-    """Create a router whose pages are not in the API's description."""
+    """Create a router for pages, which are not in the OpenAPI document."""
     return APIRouter(prefix=prefix, include_in_schema=False, default_response_class=HTMLResponse)
 
 
 def page(
     request: Request, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
 ) -> HTMLResponse:
-    """Render a page. Its template also has `request`, `may_write`, `may_admin`, `is_signed_in` and `notice`."""
+    """Render a page. The template also gets `request`, `may_write`, `may_admin`, `is_signed_in` and `notice`."""
     state: dict[str, Any] = request.scope["state"]
     content = (
         environment()
@@ -71,17 +71,17 @@ def page(
 
 
 def see_other(path: str, **query: str) -> RedirectResponse:
-    # 303: a reload of the page then does not send the form again
+    # With 303, a reload of the page does not send the form again
     return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
 
 
 def own_path(wanted: str | None) -> str:
-    """Return the path if it is one of this site, else "/": no redirection leaves the site."""
+    """Return the path if it belongs to this site, else "/", so that no redirection leaves the site."""
     return wanted if wanted and _OWN_PATH.fullmatch(wanted) else "/"
 
 
 def address(request: Request, **changes: str | float | Sequence[str] | None) -> str:
-    """Return the URL of this page with some parameters changed; None removes one."""
+    """Return the URL of this page with changed query parameters. The value None removes a parameter."""
     kept = [pair for pair in request.query_params.multi_items() if pair[0] not in {*changes, "notice"}]
     new = {name: value for name, value in changes.items() if value is not None}
     query = urlencode([*kept, *new.items()], doseq=True)
@@ -90,7 +90,7 @@ def address(request: Request, **changes: str | float | Sequence[str] | None) -> 
 
 @lru_cache
 def asset(name: str) -> Markup:
-    """Return the URL of a static file as attributes, with the hash of its content: a new file has a new URL."""
+    """Return HTML attributes for a static file. Its URL contains the hash of its content, so that it can be cached."""
     content = (STATIC / name).read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:16]
     integrity = "sha384-" + b64encode(hashlib.sha384(content).digest()).decode()

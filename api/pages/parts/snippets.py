@@ -1,4 +1,4 @@
-"""Shows how to send a request with curl, the command line and Python. No snippet holds an API key."""
+"""Builds snippets that send a request by curl, the command line and Python. No snippet contains an API key."""
 
 import json
 import shlex
@@ -33,7 +33,7 @@ class Snippet:
 
 
 def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> list[Snippet]:
-    """Return three snippets for a request to the API at `base_url`; none if the request is too long to be read."""
+    """Return three snippets that send a request to the API at `base_url`. Return none if the request is too long."""
     text = reveal_in_json(json.dumps(body, ensure_ascii=False, indent=2))
     if len(text) > SHOWN_CHARS:
         return []
@@ -54,7 +54,7 @@ def _curl(url: str, text: str, *, with_key: bool) -> str:
 def _command(body: Mapping[str, Any], text: str) -> str:
     task = str(body.get("instruct", ""))
     is_plain = body.keys() <= {"instruct", *_OPTIONS} and "\\u" not in text
-    # Options cannot say all of a request: others are the command's input
+    # Not every request can be written as options. Other requests are passed on stdin
     if not is_plain or not task or task.startswith("-"):
         return f"redraft ask --file - <<'JSON'\n{text}\nJSON"
     words = ["redraft ask", shlex.quote(task)]

@@ -1,4 +1,4 @@
-"""The models and the profiles that jobs can name, and the usage of models."""
+"""Routes for models, evaluation profiles, and the usage of models."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -20,13 +20,13 @@ router = APIRouter(prefix="/v1", tags=["catalog"], route_class=StrictRoute)
 class Model(BaseModel):
     id: str = Field(examples=["openai:gpt-6-luna"])
     provider: str
-    configured: bool = Field(description="Whether it can be called: its API key is set, or none is needed.")
+    configured: bool = Field(description="Whether the model can be called: its API key is set, or no key is needed.")
     default: bool
     note: str
 
 
 class ModelList(Listed[Model]):
-    """The default model and one model per provider. Jobs may name any other model of a provider."""
+    """The default model, and one model of each provider. Jobs can also name other models of these providers."""
 
 
 class Templates(BaseModel):
@@ -35,28 +35,30 @@ class Templates(BaseModel):
     system: str
     user: str
     rubric_system: str | None = Field(
-        default=None, description="For criteria that are evaluated one by one; null if the profile never does so."
+        default=None, description="System prompt for a rubric; null if the profile supports no rubric."
     )
     rubric_user: str | None = None
 
 
 class Profile(BaseModel):
-    """A way to evaluate: prompts, reply schema, and the mapping of the reply to an evaluation."""
+    """An evaluation profile: prompts, reply schema, and the mapping of reply fields to evaluation fields."""
 
     name: str
-    version: str = Field(description="A hash of its files, in 12 hex digits.")
+    version: str = Field(description="A hash of the files of the profile, in 12 hexadecimal digits.")
     title: str
     description: str
     built_in: bool
     needs: list[str] = Field(description="The fields that a request must have.")
-    sees: list[str] = Field(description="The fields of a request that the evaluator gets beside the answer.")
-    source_chars: int | None = Field(description="The maximum number of characters of each source; null: all.")
+    sees: list[str] = Field(description="The request fields that the evaluator gets in addition to the answer.")
+    source_chars: int | None = Field(description="The maximum number of characters of each source; null: no limit.")
     media: bool = Field(description="Whether the evaluator gets images.")
     files: dict[str, str] = Field(description="The SHA-256 of each file.")
     templates: Templates
-    reply_schema: dict[str, Any] = Field(description="The schema of the evaluator's reply, without a rubric.")
+    reply_schema: dict[str, Any] = Field(
+        description="The schema of the evaluator's reply to a request without a rubric."
+    )
     mapping: dict[str, str | list[str] | bool] = Field(
-        description="The field of the reply for each field of an evaluation."
+        description="For each field of an evaluation, the reply field that provides its value."
     )
 
 
@@ -65,26 +67,29 @@ class ProfileList(Listed[Profile]): ...
 
 @router.get("/models", response_model=ModelList)
 def list_models(services: ServicesOf) -> Response:
-    """List the models that are known by name."""
+    """List the default model, and one model of each provider."""
     models = services.providers.models()
     return render(ModelList(data=[Model.model_validate(each, from_attributes=True) for each in models]))
 
 
 @router.get("/profiles", response_model=ProfileList)
 async def list_profiles(services: ServicesOf) -> Response:
-    """List the built-in profiles, then those of REDRAFT_PROFILES_DIR."""
+    """List the built-in profiles, then the profiles in REDRAFT_PROFILES_DIR."""
     found = ({**asdict(each), "built_in": each.is_built_in} for each in services.profiles.all())
     return render(ProfileList(data=[Profile.model_validate(each) for each in found]))
 
 
 class UsageQuery(BaseModel):
-    """The filter of calls."""
+    """The filter for model calls."""
 
     created_after: Time | None = Field(
-        None, description=f"Calls that ended at this time or later; by default {DAYS_USUAL} days before the end."
+        None,
+        description=f"Calls that ended at this time or later; by default {DAYS_USUAL} days before `created_before`.",
     )
     created_before: Time | None = Field(
-        None, description=f"Calls that ended before this time, at most {DAYS_MAX} days after `created_after`."
+        None,
+        description=f"Calls that ended before this time, which is at most {DAYS_MAX} days after `created_after`; by "
+        "default now.",
     )
     model: str | None = Field(None, max_length=220, description="As provider:name.")
     kind: JobKind | None = Field(None, description="Calls of jobs of this kind.")

@@ -1,4 +1,4 @@
-"""Health for load balancers and administrators, and metrics for Prometheus."""
+"""Routes for health checks and for metrics of Prometheus."""
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -17,15 +17,15 @@ router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 @router.get("/livez")
 async def get_liveness() -> dict[str, str]:
-    """Whether this process answers. It checks nothing else."""
+    """Report that this process answers. Nothing else is checked."""
     return {"status": "alive"}
 
 
 @router.get("/readyz", response_model=None, responses=problems_of(503))
 async def get_readiness(request: Request, services: ServicesOf) -> Response:
-    """Whether jobs are accepted and run: a check per part. Details need a key where keys are needed."""
+    """Check each part that is needed to accept and execute jobs. If keys are needed, details need a key."""
     checks = await run_in_threadpool(check_readiness, services)
-    # The path is open, and a detail may name hosts and versions
+    # The path needs no key, but details can contain host names and versions
     hidden = set[str]() if await is_trusted(request) else {"detail"}
     names = ("name", "is_ready", "detail")
     shown = [{name: getattr(check, name) for name in names if name not in hidden} for check in checks]
@@ -37,5 +37,5 @@ async def get_readiness(request: Request, services: ServicesOf) -> Response:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 def get_metrics(context: ContextOf) -> PlainTextResponse:
-    """All metrics of the installation, at most some seconds old. docs/operations.md explains each."""
+    """Get all metrics of the installation, which are at most a few seconds old. docs/operations.md explains them."""
     return PlainTextResponse(context.metrics.read(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,4 +1,4 @@
-"""Ratings: people's verdicts on evaluations, and how far evaluators agree with them."""
+"""Routes for ratings, which are people's verdicts on evaluations, and for the calibration of evaluators."""
 
 from typing import Annotated
 
@@ -20,29 +20,31 @@ WITHOUT_KEYS = "local"
 
 
 class RatingList(Listed[Rating]):
-    """Ratings, oldest first. The last rating of one rater on one verdict or criterion counts."""
+    """Ratings, oldest first. Of each rater, the last rating of an evaluation or criterion counts."""
 
 
 class CalibrationReport(Listed[CalibrationGroup]):
-    """One group per evaluator, profile, version and criterion. Groups with the most ratings come first."""
+    """One group for each evaluator, profile, version and criterion. Groups with the most ratings come first."""
 
-    left_out: int = Field(description="The number of groups that are not shown. Narrow the query to get them.")
+    left_out: int = Field(description="The number of groups that are not in `data`. A narrower query returns them.")
 
 
 class CalibrationQuery(BaseModel):
-    """The filter of ratings, and the precision that a threshold must reach."""
+    """The filter for ratings, and the precision that a proposed threshold must reach."""
 
     evaluator_model: str | None = Field(None, max_length=220, description="As provider:name.")
     profile: str | None = Field(None, max_length=80)
     profile_version: str | None = Field(None, max_length=16)
-    criterion: str | None = Field(None, max_length=64, description="The id of a criterion; by default all.")
-    precision: Fraction = Field(0.9, description="The share of accepted answers that people must pass.")
-    created_after: Time | None = Field(None, description="The time of the rating.")
-    created_before: Time | None = None
+    criterion: str | None = Field(None, max_length=64, description="The id of a criterion; by default all criteria.")
+    precision: Fraction = Field(
+        0.9, description="The share of the answers at or above the proposed threshold that people must have passed."
+    )
+    created_after: Time | None = Field(None, description="Ratings at this time or later.")
+    created_before: Time | None = Field(None, description="Ratings before this time.")
 
 
 async def get_rater(request: Request) -> str:
-    # All people with one API key are one rater
+    # All people who share an API key count as one rater
     return request.scope["state"].get("key_id") or WITHOUT_KEYS
 
 
@@ -54,19 +56,19 @@ def rate_evaluation(
     body: Annotated[RateEvaluation, Body()],
     rater: Annotated[str, Depends(get_rater)],
 ) -> Response:
-    """Rate an evaluation. A later rating of the same evaluation replaces an earlier one."""
+    """Rate an evaluation. A later rating of the same evaluation by the same rater replaces an earlier one."""
     return render(ratings.rate(services, job_id, number, body, rater), 201)
 
 
 @router.get("/jobs/{job_id}/ratings", response_model=RatingList)
 def list_ratings(services: ServicesOf, job_id: str) -> Response:
-    """List the ratings of a job."""
+    """List the ratings of a job's evaluations."""
     return render(RatingList(data=ratings.list_ratings(services, job_id)))
 
 
 @router.get("/calibration", response_model=CalibrationReport)
 def get_calibration(services: ServicesOf, query: Annotated[CalibrationQuery, Query()]) -> Response:
-    """Measure how far evaluators agree with people, and from which score their verdicts are reliable."""
+    """Measure how far evaluators agree with people, and propose score thresholds."""
     criteria = RatingFilter(**query.model_dump(exclude={"precision"}))
     groups, left_out = ratings.calibration(services, criteria, precision=query.precision)
     return render(CalibrationReport(data=groups, left_out=left_out))

@@ -1,4 +1,4 @@
-"""Datasets: upload, check, list, get and delete them."""
+"""Routes that upload, check, list, get and delete datasets."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -29,9 +29,9 @@ _ROWS: dict[str, Any] = {"schema": {"type": "array", "items": {"type": "object",
 _BODY = {
     "requestBody": {
         "required": True,
-        "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet. Its own media type"
-        f" is taken as well: {', '.join(sorted(filter(None, uploads.MEDIA_TYPES)))}.",
-        # Generators of clients know these two
+        "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet. These media"
+        f" types are accepted: {', '.join(sorted(filter(None, uploads.MEDIA_TYPES)))}.",
+        # Generators of clients support these two media types
         "content": {"application/octet-stream": _FILE, "application/json": _ROWS},
     }
 }
@@ -45,19 +45,23 @@ class DatasetItemPage(Page[DatasetItem]):
 
 
 _Layer = Annotated[
-    str | None, Field(max_length=100_000, description="With `validate_only`: a field of a run, as JSON.")
+    str | None, Field(max_length=100_000, description="With `validate_only`: this field of POST /v1/runs, as JSON.")
 ]
 
 
 class UploadQuery(BaseModel):
     """The options of an upload."""
 
-    name: str = Field("", max_length=200, description="The name of the file, shown as the name of the dataset.")
-    format: Format | None = Field(None, description="By default the Content-Type, the name or the content decides.")
-    map: list[str] = Field(
-        [], max_length=100, description="FIELD=COLUMN: the column that fills a field: `instruct=question`. Repeatable."
+    name: str = Field("", max_length=200, description="The name of the file, which is the name of the dataset.")
+    format: Format | None = Field(
+        None, description="By default detected from the Content-Type, the name or the content."
     )
-    validate_only: bool = Field(False, description="Report how a run would read the file, and store nothing.")
+    map: list[str] = Field(
+        [],
+        max_length=100,
+        description="FIELD=COLUMN: the column that fills a field, such as `instruct=question`. Repeatable.",
+    )
+    validate_only: bool = Field(False, description="Report how a run reads the file, and store nothing.")
     defaults: _Layer = None
     overrides: _Layer = None
 
@@ -66,13 +70,13 @@ class UploadQuery(BaseModel):
         for each in self.map:
             target, _, column = each.partition("=")
             if not target or not column or target in found:
-                words = "Write map as FIELD=COLUMN, such as instruct=question, with each field once."
+                words = "Write map as FIELD=COLUMN, such as instruct=question. Each field can occur only once."
                 raise Invalid.at("/mapping", words, "invalid_mapping")
             found[target] = column
         return found
 
     def layer(self, name: str) -> dict[str, Any]:
-        """The `defaults` or `overrides` of the run for which a file is validated."""
+        """Return the `defaults` or `overrides` for which the file is validated. Raises Invalid if it is wrong."""
         text: str | None = getattr(self, name)
         if text is not None and not self.validate_only:
             raise Invalid.at(f"/{name}", f"{name} belong to a run: send them to POST /v1/runs.", "misplaced")
@@ -81,7 +85,7 @@ class UploadQuery(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Stores or checks the file that is the body."""
+    """An upload request, whose body is a file to store or to check."""
 
     request: Request
     context: ContextOf
@@ -89,7 +93,7 @@ class Upload:
 
     async def answer(self) -> Response:
         query, context = self.query, self.context
-        # Before the body is read: it also refuses bodies that are no file
+        # The check comes before the body is read, because it refuses bodies of other types
         media_format = uploads.format_of(self.request)
         options: dict[str, Any] = {"file_format": query.format or media_format}
         with _pointing_into_the_query():
@@ -118,7 +122,7 @@ _PLACES: Mapping[str, str] = {"mapping": "query/map", "defaults": "query/default
 
 @contextmanager
 def _pointing_into_the_query() -> Any:
-    # The operations locate errors by the names of options; here these stand in the query
+    # Operations locate errors by option names. In this request, the options are query parameters
     try:
         yield
     except Invalid as error:
@@ -142,13 +146,13 @@ def _place(pointer: str) -> str:
             "headers": {"Location": {"description": "The path of the dataset.", "schema": {"type": "string"}}},
         },
         200: {
-            "description": "The same rows had been stored before, or the report of `validate_only`.",
+            "description": "The dataset that already has the same rows, or the report of `validate_only`.",
             "model": Dataset | DatasetCheck,
         },
     },
 )
 async def add_dataset(upload: Annotated[Upload, Depends()]) -> Response:
-    """Upload a file of rows. Invalid rows are stored with their errors and do not stop the upload."""
+    """Upload a file of rows. Invalid rows are stored with their errors, and do not stop the upload."""
     return await upload.answer()
 
 
@@ -161,13 +165,13 @@ def list_datasets(services: ServicesOf, query: Annotated[PageQuery, Query()]) ->
 
 @router.get("/{dataset_id}", response_model=Dataset)
 def get_dataset(services: ServicesOf, dataset_id: str) -> Response:
-    """Get a dataset: its number of rows, and the field that each column fills."""
+    """Get a dataset with its number of rows, and the fields that its columns fill."""
     return render(datasets.get_dataset(services, dataset_id))
 
 
 @router.get("/{dataset_id}/items", response_model=DatasetItemPage)
 def list_dataset_items(services: ServicesOf, dataset_id: str, query: Annotated[PositionQuery, Query()]) -> Response:
-    """List rows as they were read, with their errors."""
+    """List the rows of a dataset, with their errors."""
     limit, after = query.limit, -1 if query.after is None else query.after
     found = datasets.list_items(services, dataset_id, after=after, limit=limit + 1)
     page = found[:limit]

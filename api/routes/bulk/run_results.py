@@ -1,4 +1,4 @@
-"""The results of a bulk run: its items, a file of all results, its report, a comparison."""
+"""Routes for the results of a bulk run: its items, all results as a file, its report, and a comparison."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -30,20 +30,20 @@ ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "in
 
 _LINES_AT_ONCE = 100
 _MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
-_COLUMNS = f"""One line per item, in the dataset's order, with {", ".join(RESULT_COLUMNS)}; in CSV a column
-`metadata.NAME` for each name in the metadata, unless there are more than {METADATA_COLUMNS_MAX} of them."""
-# A report is one file: it loads nothing, and has its styles within
+_COLUMNS = f"""One line per item, in the order of the dataset, with {", ".join(RESULT_COLUMNS)}. CSV also has a column
+`metadata.NAME` for each name in the metadata, unless there are more than {METADATA_COLUMNS_MAX} names."""
+# A report is a single file with inline styles, and loads nothing
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 
 def _answer_in(formats: Mapping[str, Format[Any]], words: str) -> dict[int | str, dict[str, Any]]:
     plain = {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in formats.values()}
-    # JSON has the schema of the route's model
+    # FastAPI adds the schema of JSON from the response model of the route
     return {200: {"description": words, "content": {**plain, "application/json": {}}}}
 
 
 class RunItem(BaseModel):
-    """One repeat of one row of the dataset, with its result."""
+    """One repetition of a row of the dataset, with its result."""
 
     number: int
     custom_id: str
@@ -51,7 +51,7 @@ class RunItem(BaseModel):
     line: int
     status: ItemStatus
     stop_reason: str | None
-    success: bool | None = Field(description="Whether the answer was accepted; null without an evaluation.")
+    success: bool | None = Field(description="Whether the answer was accepted; null if it was not evaluated.")
     final_score: float | None
     final_answer: str | None
     first_score: float | None
@@ -67,12 +67,14 @@ class RunItem(BaseModel):
     seconds: float | None
     human_score: float | None
     human_pass: bool | None
-    evaluation_reasoning: str | None = Field(description="Reasoning of the evaluation of the final answer.")
-    improvement_suggestions: list[str] | None = Field(description="Suggestions of that evaluation.")
+    evaluation_reasoning: str | None = Field(description="The reasoning in the evaluation of the final answer.")
+    improvement_suggestions: list[str] | None = Field(
+        description="The suggestions in the evaluation of the final answer."
+    )
     error_code: str | None
     error: str | None
     instruct: str | None = Field(
-        description="The job's task, or the row's if there is no job; likewise the next two fields."
+        description="The task of the job, or of the row if there is no job. So are `reference` and `metadata`."
     )
     reference: str | None
     metadata: dict[str, str]
@@ -84,12 +86,12 @@ class RunItemPage(Page[RunItem]):
 
 
 class RunItemQuery(PositionQuery):
-    status: list[ItemStatus] = Field([], max_length=6, description="Repeatable.")
+    status: list[ItemStatus] = Field([], max_length=6, description="Items with this status. Repeatable.")
 
 
 @router.get("/items", response_model=RunItemPage)
 def list_run_items(services: ServicesOf, run_id: str, query: Annotated[RunItemQuery, Query()]) -> Response:
-    """List items with their results so far."""
+    """List the items of a run with their results so far."""
     limit, after = query.limit, query.after or 0
     found = run_results.list_items(services, run_id, after=after, limit=limit + 1, statuses=query.status)
     page = [RunItem.model_validate(each) for each in found[:limit]]
@@ -110,13 +112,14 @@ def export_run_results(
     services: ServicesOf,
     run_id: str,
     format: Annotated[  # noqa: A002 - the name of the query parameter
-        Literal["jsonl", "csv"], Query(description="In CSV, cells that a spreadsheet would compute are escaped.")
+        Literal["jsonl", "csv"],
+        Query(description="In CSV, cells that a spreadsheet would execute as formulas are escaped."),
     ] = "jsonl",
     bom: Annotated[  # noqa: FBT002 - a query parameter
-        bool, Query(description="Begin CSV with a byte order mark, by which Excel detects UTF-8.")
+        bool, Query(description="Begin a CSV file with a byte order mark, by which Excel detects UTF-8.")
     ] = False,
 ) -> Response:
-    """Get all results as a file. While the run goes on, items that have not ended have no answer."""
+    """Get all results of a run as a file. Items that have not ended have no answer."""
     run = runs.get_run(services, run_id)
     if format == "csv":
         columns, rows = run_results.stream_table(services, run_id)
@@ -133,14 +136,16 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
 
 
 @router.get(
-    "/report", response_model=RunReport, responses=_answer_in(FORMATS, "All figures, with `object`, `run` and `gates`.")
+    "/report",
+    response_model=RunReport,
+    responses=_answer_in(FORMATS, "All figures of the report, with `object`, `run` and `gates`."),
 )
 async def get_run_report(
     context: ContextOf,
     run_id: str,
     format: Annotated[Literal["json", "html", "markdown", "junit", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
-    """Get the figures of a run, also while it goes on. A figure that cannot be computed is null."""
+    """Get the report of a run, also while it is in progress. A figure that cannot be computed is null."""
     tables = await to_thread.run_sync(run_tables, context.services, run_id, limiter=context.reports)
     return await _written(context, FORMATS[format], tables, (tables.facts.name, run_id, "report"))
 
@@ -156,7 +161,7 @@ async def compare_runs(
     baseline: Annotated[str, Query(max_length=40, description="The id of the run to compare with.")],
     format: Annotated[Literal["json", "html", "markdown", "text"], Query()] = "json",  # noqa: A002
 ) -> Response:
-    """Compare a run with a baseline, row by row. A difference is the value of the run less that of the baseline."""
+    """Compare a run with a baseline, row by row. Differences are values of the run minus values of the baseline."""
     tables = await to_thread.run_sync(comparison_tables, context.services, baseline, run_id, limiter=context.reports)
     return await _written(context, COMPARISON_FORMATS[format], tables, (tables.new.name, run_id, "comparison"))
 

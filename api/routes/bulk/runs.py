@@ -1,4 +1,4 @@
-"""Bulk runs: start, get, follow, cancel, resume and delete them."""
+"""Routes that start, list, get, follow, cancel, resume and delete bulk runs."""
 
 from typing import Annotated
 
@@ -29,10 +29,10 @@ _EXAMPLE: dict[str, Example] = {
         },
     }
 }
-_STREAM = """`text/event-stream`, or the run itself where Accept prefers JSON. `run.progress` is sent when the counts
-have changed, at most twice a second, and `done` at the end: `{message, at, id, name, status, stop_reason, counts,
-usage, version}`. Events are not stored. Each one has the whole state, so a client that reconnects has missed nothing. A
-stream ends after five minutes at the latest."""
+_STREAM = """`text/event-stream`, or the run itself if Accept prefers JSON. The event `run.progress` is sent when the
+counts have changed, at most twice a second. The event `done` is sent at the end. The data of both is `{message, at, id,
+name, status, stop_reason, counts, usage, version}`. Events are not stored. Each event has the whole state, so a client
+that reconnects misses nothing. A stream ends after five minutes at the latest."""
 
 
 class RunPage(Page[Run]): ...
@@ -53,14 +53,14 @@ def render_run(run: Run, status: int = 200, **headers: str) -> Response:
     responses={
         202: {"description": "The run is stored, and its first items are started."},
         200: {"description": "A replay of an earlier request with the same Idempotency-Key.", "model": Run},
-        # The dataset is named in the body
+        # The body names the dataset, so the path does not show that 404 is possible
         **problems_of(404),
     },
 )
 def create_run(
     services: ServicesOf, idempotency: IdempotencyOf, body: Annotated[CreateRun, Body(openapi_examples=_EXAMPLE)]
 ) -> Response:
-    """Run the rows of a dataset as jobs, `max_in_flight` at a time. Jobs that are sent singly go first."""
+    """Run the rows of a dataset as jobs, at most `max_in_flight` at a time. Single jobs have precedence over them."""
     run, is_replay = runs.create_run(services, body, idempotency)
     headers = {"Location": run.urls["self"], **({"Idempotent-Replayed": "true"} if is_replay else {})}
     return render_run(run, 200 if is_replay else 202, **headers)
@@ -75,7 +75,7 @@ def list_runs(services: ServicesOf, query: Annotated[PageQuery, Query()]) -> Res
 
 @router.get("/{run_id}", response_model=Run)
 def get_run(services: ServicesOf, run_id: str) -> Response:
-    """Get a run: the number of items in each state, and its usage."""
+    """Get a run with the number of items in each state, and its usage."""
     return render_run(runs.get_run(services, run_id))
 
 
@@ -95,14 +95,14 @@ async def follow_run(
     context: ContextOf,
     run_id: str,
     last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="The id of `done`, as browsers send it.")
+        str | None, Header(alias="Last-Event-ID", description="The id of the event `done`, which browsers send.")
     ] = None,
 ) -> Response:
-    """Follow a run."""
+    """Follow the progress of a run."""
     run = await run_in_threadpool(runs.get_run, context.services, run_id)
     if prefers_json(request):
         return render_run(run)
-    # Otherwise a browser would reconnect to the stream of an ended run for ever
+    # Without this response, a browser would reconnect to the stream of an ended run forever
     if run.status != "running" and last_event_id == str(run.version):
         return Response(status_code=204)
     return run_streams.stream(context, run_id)
@@ -112,10 +112,13 @@ async def follow_run(
     "/{run_id}/cancel",
     status_code=202,
     response_model=Run,
-    responses={202: {"description": "The run is canceled."}, 200: {"description": "It had ended.", "model": Run}},
+    responses={
+        202: {"description": "The run is canceled."},
+        200: {"description": "The run had already ended.", "model": Run},
+    },
 )
 def cancel_run(services: ServicesOf, run_id: str) -> Response:
-    """Start no more items and cancel the running ones. Items that have ended keep their results."""
+    """Cancel a run: no more items are started, and running items are canceled. Ended items keep their results."""
     run, is_ended_now = runs.cancel_run(services, run_id)
     return render_run(run, 202 if is_ended_now else 200)
 
@@ -125,7 +128,7 @@ def cancel_run(services: ServicesOf, run_id: str) -> Response:
     status_code=202,
     response_model=Run,
     responses={
-        202: {"description": "The run goes on."},
+        202: {"description": "The run is resumed."},
         200: {"description": "The run has no items to resume.", "model": Run},
         **problems_of(409),
     },
@@ -133,9 +136,10 @@ def cancel_run(services: ServicesOf, run_id: str) -> Response:
 def resume_run(
     services: ServicesOf, run_id: str, body: Annotated[ResumeRun, Body(default_factory=ResumeRun)]
 ) -> Response:
-    """Run the items that were not started or were canceled; with `retry: errors` also the failed items.
+    """Resume a run: execute its items that were not started or were canceled.
 
-    A run that has used up its budget needs a larger `max_cost_usd`.
+    With `retry: errors`, failed items are also executed again. A run that has used up its budget needs a larger
+    `max_cost_usd`.
     """
     run = runs.resume_run(services, run_id, body)
     return render_run(run, 202 if run.status == "running" else 200)
@@ -145,7 +149,7 @@ def resume_run(
 def delete_run(services: ServicesOf, run_id: str) -> Response:
     """Delete a run that has ended, with its items and their jobs. Its dataset is kept.
 
-    The answer comes when everything is deleted. After an interruption, the same request deletes the rest.
+    The response is sent when everything is deleted. After an interruption, the same request deletes the rest.
     """
     removing.delete_run(services, run_id)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""The history of a job: its iterations, its model calls, and its events as a stream or as a page of JSON."""
+"""Routes for the history of a job: its iterations, its model calls and its events."""
 
 import re
 from typing import Annotated, Any
@@ -20,20 +20,21 @@ from redraft.operations.jobs.resources import Call, Event
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["history"], route_class=StrictRoute)
 
-Full = Annotated[bool, Query(description="Return whole texts; otherwise texts over 256 KB are cut.")]
+Full = Annotated[bool, Query(description="Return complete texts. Without it, texts over 256 KB are cut.")]
 
 
 _EVENT_ID = re.compile(r"[0-9]{1,9}")
 _NUMBER: dict[str, Any] = {"pattern": f"^({_EVENT_ID.pattern})?$"}
-_STREAM = """`text/event-stream`, or a page of JSON where Accept prefers it. A stream ends after the job's end or
-after five minutes. Reconnect with Last-Event-ID.
+_STREAM = """`text/event-stream`, or a page of JSON if Accept prefers JSON. A stream ends when the job has ended, or
+after five minutes. A client reconnects with Last-Event-ID.
 
-The stream of a job with `stream: true` also has the answer's text while it is written, as `answer.delta`:
-`{message, at, iteration, candidate, attempt, offset, text}`. `offset` is the number of characters before this piece.
-These events have no id and are not stored. A client that connects late receives later pieces only, and a client that
-reads too slowly misses some: then the offsets have a gap. No piece comes after its iteration's `iteration.generated`,
-which holds the whole answer. Discard the text of a candidate at a `step.retrying` with `withdrawn: true` and the same
-or a higher `attempt`, at a piece with a higher `attempt`, and at a piece with `offset` 0."""
+If the job has `stream: true`, the stream also has the text of the answer while it is generated, as events
+`answer.delta`: `{message, at, iteration, candidate, attempt, offset, text}`. `offset` is the number of characters
+before this delta. These events have no id and are not stored. A client that connects late receives only later deltas. A
+client that reads too slowly misses deltas, and the offsets have a gap. The event `iteration.generated` contains the
+whole answer, and no delta of its iteration follows. A client must discard the text of a candidate in these cases: a
+`step.retrying` with `withdrawn: true` has the same or a higher `attempt`; a delta has a higher `attempt`; a delta has
+`offset` 0."""
 
 
 class IterationList(Listed[Iteration]):
@@ -52,13 +53,13 @@ def list_iterations(services: ServicesOf, job_id: str) -> Response:
 
 @router.get("/iterations/{number}", response_model=IterationList)
 def get_iteration(services: ServicesOf, job_id: str, number: Annotated[int, Path(ge=1, le=ITERATION_MAX)]) -> Response:
-    """Get one iteration: a list with one entry for each candidate."""
+    """Get one iteration, as a list with one entry for each candidate."""
     return render(IterationList(data=queries.list_iterations(services, job_id, number)))
 
 
 @router.get("/criteria", response_model=CriteriaMatrix)
 def get_criteria(services: ServicesOf, job_id: str) -> Response:
-    """Get a matrix of iterations and criteria: which criteria each iteration met, and which it lost again."""
+    """Get the matrix of criteria and iterations: the criteria that each iteration met, and those it lost again."""
     return render(queries.criteria_matrix(services, job_id))
 
 
@@ -66,8 +67,8 @@ def get_criteria(services: ServicesOf, job_id: str) -> Response:
 def get_diff(
     services: ServicesOf,
     job_id: str,
-    old: Annotated[int, Query(alias="from", ge=1, le=ITERATION_MAX, description="The number of an iteration.")],
-    new: Annotated[int, Query(alias="to", ge=1, le=ITERATION_MAX, description="The number of another iteration.")],
+    old: Annotated[int, Query(alias="from", ge=1, le=ITERATION_MAX, description="The number of the older iteration.")],
+    new: Annotated[int, Query(alias="to", ge=1, le=ITERATION_MAX, description="The number of the newer iteration.")],
 ) -> Response:
     """Compare the answers of two iterations word by word."""
     return render(diffs.diff(services, job_id, old, new))
@@ -86,10 +87,10 @@ def get_call(services: ServicesOf, job_id: str, call_id: str, full: Full = False
 
 
 class EventPage(Listed[Event]):
-    """Events in order. `?after=next_after` gets the events that come later."""
+    """Events in order. A request with `?after=` and the value of `next_after` returns later events."""
 
     next_after: str
-    is_over: bool = Field(description="The job has ended and there is no later event.")
+    is_over: bool = Field(description="Whether the job has ended and there is no later event.")
 
 
 @router.get(
@@ -109,7 +110,7 @@ async def list_job_events(
         str | None, Header(alias="Last-Event-ID", description="Overrides `after`.", json_schema_extra=_NUMBER)
     ] = None,
 ) -> Response:
-    """Follow a job."""
+    """Follow the events of a job."""
     start = read_position(last_event_id, after)
     events, is_over = await run_in_threadpool(events_after, context, job_id, start)
     if is_over and not events:
@@ -121,22 +122,25 @@ async def list_job_events(
 
 
 def read_position(last_event_id: str | None, after: str | None) -> int:
-    """Return the number of the client's last event, or 0; raises Invalid if it is no number."""
-    # The header wins: a browser that reconnects sends it with the original URL
+    """Return the number of the last event that the client has, or 0. Raises Invalid if it is not a number."""
+    # The header has precedence, because a browser that reconnects sends the header with the original URL
     text, pointer = (last_event_id, "header/Last-Event-ID") if last_event_id else (after, "query/after")
     if not text:
         return 0
     if not _EVENT_ID.fullmatch(text):
-        raise Invalid.at(pointer, "The id of an event is a number.", "invalid_event_id")
+        raise Invalid.at(pointer, "The id of an event must be a number.", "invalid_event_id")
     return int(text)
 
 
 def events_after(context: Context, job_id: str, start: int) -> tuple[list[Event], bool]:
-    """Return the first events after `start`; raises NotFound, and Invalid if the job has no event `start`."""
+    """Return the first events after number `start`, and whether the job has no later events.
+
+    Raises NotFound if there is no such job, and Invalid if the job has no event `start`.
+    """
     events, is_over = queries.list_events(context.services, job_id, max(0, start - 1), PAGE)
     if not start:
         return events, is_over
-    # A client with the number of another job's event would wait for ever
+    # Without this check, a client with the number of another job's event would wait forever
     if not events or events[0].seq != start:
         raise Invalid.at("query/after", f"Job {job_id} has no event {start}.", "unknown_event_id")
     return events[1:], is_over

@@ -1,4 +1,4 @@
-"""Jobs: list, get, wait for, cancel, continue, rescore and delete them."""
+"""Routes that list, get, await, cancel, continue, rescore and delete jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,14 +32,16 @@ class JobPage(Page[Job]): ...
 class JobQuery(PageQuery):
     """The filter and the page of a list of jobs."""
 
-    status: list[JobStatus] = Field([], max_length=5, description="Repeatable.")
+    status: list[JobStatus] = Field([], max_length=5, description="Jobs with this status. Repeatable.")
     stop_reason: StopReason | None = None
     kind: JobKind | None = None
-    model: str | None = Field(None, max_length=220)
+    model: str | None = Field(None, max_length=220, description="Jobs whose first iteration used this generator.")
     run_id: str | None = Field(None, max_length=40, description="Jobs that are items of this run.")
     created_after: Time | None = None
     created_before: Time | None = None
-    order: Literal["asc", "desc"] = Field("desc", description="By creation; `desc` lists the newest job first.")
+    order: Literal["asc", "desc"] = Field(
+        "desc", description="The order by time of creation; `desc` lists the newest job first."
+    )
     any_metadata: str | None = Field(
         None, alias="metadata.KEY", description="Jobs whose metadata has this value for KEY. Repeatable."
     )
@@ -61,7 +63,7 @@ def list_jobs(
     query: Annotated[JobQuery, Query()],
     metadata: Annotated[dict[str, str], Depends(get_metadata)],
 ) -> Response:
-    """List jobs. New jobs do not shift the pages."""
+    """List jobs. New jobs do not shift the following pages."""
     jobs, next_cursor = queries.list_jobs(services, query.as_filter(metadata), query.after)
     page = JobPage(data=jobs, next_cursor=next_cursor)
     return render(page, exclude={"data": {"__all__": {"iterations"}}})
@@ -69,7 +71,7 @@ def list_jobs(
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job as one client asks for it: with or without iterations, at once or after a change."""
+    """A request for a job: with or without iterations, at once or after a change."""
 
     job_id: str
     services: ServicesOf
@@ -93,7 +95,7 @@ class JobView:
 
     def _render(self) -> Response:
         if self.if_none_match is not None:
-            # The version alone: most polls find no change, and a job may be large
+            # Only the version is read, because most polls find no change and a job can be large
             tag, has_ended = self._version()
             if is_match(self.if_none_match, tag):
                 return render_unchanged(tag, is_over=has_ended)
@@ -104,12 +106,12 @@ class JobView:
     "/{job_id}",  # noqa: FAST003 - JobView has the parameter
     response_model=Job,
     responses={
-        **job_answers({200: "The job, with ETag, and Retry-After while it has not ended."}),
-        304: {"description": "The client has this version already."},
+        **job_answers({200: "The job with its ETag, and with Retry-After if it has not ended."}),
+        304: {"description": "The client already has this version."},
     },
 )
 async def get_job(view: Annotated[JobView, Depends()]) -> Response:
-    """Get a job. With `If-None-Match` and `Prefer: wait=N` the answer comes when the job has changed."""
+    """Get a job. With `If-None-Match` and `Prefer: wait=N`, the response is sent when the job has changed."""
     return await view.answer()
 
 
@@ -117,10 +119,10 @@ async def get_job(view: Annotated[JobView, Depends()]) -> Response:
     "/{job_id}/cancel",
     status_code=202,
     response_model=Job,
-    responses=job_answers({202: "The job was canceled.", 200: "The job had ended before."}),
+    responses=job_answers({202: "The job was canceled.", 200: "The job had already ended."}),
 )
 def cancel_job(services: ServicesOf, job_id: str) -> Response:
-    """Cancel a job. Its answers and evaluations so far are kept."""
+    """Cancel a job. Its answers and evaluations are kept."""
     job, is_ended_now = lifecycle.cancel(services, job_id)
     return render_job(job_resource(job), 202 if is_ended_now else 200)
 
@@ -129,12 +131,12 @@ def cancel_job(services: ServicesOf, job_id: str) -> Response:
     "/{job_id}/continue",
     status_code=202,
     response_model=Job,
-    responses=job_answers({202: "The job goes on."}) | problems_of(409),
+    responses=job_answers({202: "The job is continued."}) | problems_of(409),
 )
 def continue_job(
     services: ServicesOf, job_id: str, body: Annotated[ContinueJob, Body(default_factory=ContinueJob)]
 ) -> Response:
-    """Run more iterations of a job that has ended. No earlier model call is paid for again."""
+    """Continue a job that has ended with further iterations. No earlier model call is repeated."""
     job = job_resource(lifecycle.continue_job(services, job_id, body))
     return render_job(job, 202, {"Location": job.urls["self"]})
 
@@ -143,7 +145,9 @@ def continue_job(
     "/{job_id}/rescore",
     status_code=202,
     response_model=Job,
-    responses=job_answers({202: "A new job evaluates the answers.", 200: "A replay (Idempotency-Key)."})
+    responses=job_answers(
+        {202: "A new job evaluates the answers.", 200: "A replay of an earlier request with the same Idempotency-Key."}
+    )
     | problems_of(409),
 )
 def rescore_job(
@@ -152,7 +156,7 @@ def rescore_job(
     job_id: str,
     body: Annotated[RescoreJob, Body(default_factory=RescoreJob)],
 ) -> Response:
-    """Evaluate the answers of a job that has ended again, by another evaluator, profile or rubric."""
+    """Create a job that evaluates the answers of an ended job again, by another evaluator, profile or rubric."""
     submission = rescore.rescore(services, job_id, body, idempotency)
     return render_submitted(job_resource(submission.job), is_replay=submission.is_replay)
 

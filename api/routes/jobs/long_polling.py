@@ -21,13 +21,13 @@ async def get_wait_s(
         str | None,
         Header(
             alias="Prefer",
-            description=f"`wait=N`: answer when the job has ended (with If-None-Match: has changed), but after N "
-            f"seconds at the latest. N is at most {WAIT_MAX_S}.",
+            description=f"`wait=N`: respond when the job has ended, or with If-None-Match when it has changed, but "
+            f"after N seconds at the latest. N is at most {WAIT_MAX_S}.",
         ),
     ] = None,
 ) -> int:
-    """Read N of `Prefer: wait=N`; 0 without it."""
-    # RFC 7240: preferences that cannot be understood are ignored
+    """Return N of `Prefer: wait=N`, or 0 without this header."""
+    # RFC 7240 prescribes that preferences that cannot be understood are ignored
     found = _WAIT.search(prefer or "")
     if found is None:
         return 0
@@ -38,21 +38,24 @@ async def get_wait_s(
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """Waits for changes of a job for as long as the client prefers."""
+    """Waits for a change of a job, at most for the time in the header Prefer."""
 
     request: Request
     context: ContextOf
     wait_s: Annotated[int, Depends(get_wait_s)]
 
     async def wait(self, job_id: str, has_news: Callable[[], bool]) -> None:
-        """Wait until `has_news`, a short read that runs in a thread, or until the time is over or the client gone."""
+        """Wait until `has_news` returns true, the time is over, or the client disconnects.
+
+        `has_news` is a short read of the database, which runs in a thread.
+        """
         if not self.wait_s:
             return
         clock, notifications = asyncio.get_running_loop().time, self.context.notifications
         end = clock() + self.wait_s
         async with notifications.watch(job_id) as watch:
             while True:
-                # Before the read: a change after it then ends the wait
+                # The order matters: a change after `rearm` ends the wait, so no change after the read is missed
                 watch.rearm()
                 if await run_in_threadpool(has_news) or notifications.is_closing:
                     return

@@ -1,4 +1,4 @@
-"""Submits jobs, and drafts one from a rough question."""
+"""Routes that submit jobs, and draft a job from a rough question."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -23,22 +23,22 @@ router = APIRouter(prefix="/v1", tags=["jobs"], route_class=StrictRoute)
 
 
 class JobEstimate(BaseModel):
-    """The answer to `validate_only`."""
+    """The response to a request with `validate_only`."""
 
-    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="The request with all defaults filled in.")
+    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="The request with all default values.")
     warnings: list[JobWarning]
-    calls_max: int = Field(description="The maximum number of model calls, without retries after failures.")
+    calls_max: int = Field(description="The maximum number of model calls, not counting retries after failures.")
 
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Submits a job of either kind, or only validates it."""
+    """A request that submits a job, or with `validate_only` only validates it."""
 
     context: ContextOf
     idempotency: IdempotencyOf
     waiter: WaiterOf
     validate_only: Annotated[
-        bool, Query(description="Validate and normalise the request; store nothing and call no model.")
+        bool, Query(description="Only validate and normalise the request. Nothing is stored and no model is called.")
     ] = False
 
     async def submit(self, body: AnyRequest) -> Response:
@@ -54,7 +54,7 @@ class Submitter:
 
 
 _ANSWERS = {
-    **job_answers({202: "The job is stored and queued.", 201: "The job has ended already (with `Prefer: wait=N`)."}),
+    **job_answers({202: "The job is stored and queued.", 201: "The job has already ended (with `Prefer: wait=N`)."}),
     200: {
         "description": "A replay of an earlier request with the same Idempotency-Key "
         "(`Idempotent-Replayed: true`), or the estimate of `validate_only`.",
@@ -68,7 +68,7 @@ _ANSWERS = {
 async def generate_answer(
     body: Annotated[GenerateAnswer, Body(openapi_examples=EXAMPLE_GENERATE)], submitter: Annotated[Submitter, Depends()]
 ) -> Response:
-    """Start a job that writes an answer: generate, evaluate, revise until it is accepted."""
+    """Start a job that generates, evaluates and revises an answer until it is accepted."""
     return await submitter.submit(body)
 
 
@@ -84,10 +84,10 @@ async def evaluate_answer(
 async def refine_question(
     context: ContextOf, body: Annotated[RefineQuestion, Body(openapi_examples=EXAMPLE_REFINE)]
 ) -> Response:
-    """Draft a job from a rough question: task, response format, criteria and rubric.
+    """Draft a job from a rough question: its task, response format, criteria and rubric.
 
-    `instruct`, `resp_format`, `eval_crit` and `rubric` of the answer are a body for `POST /v1/generate-answer`.
-    The request waits for the model. Nothing but the model calls is stored.
+    The fields `instruct`, `resp_format`, `eval_crit` and `rubric` of the response are a body for
+    `POST /v1/generate-answer`. The response is sent when the model has replied. Only the model calls are stored.
     """
     return render(await draft(context, body))
 

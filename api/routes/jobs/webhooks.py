@@ -1,4 +1,4 @@
-"""The webhook deliveries of a job or a run."""
+"""Routes for the webhook deliveries of jobs and runs."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from redraft.operations.jobs.resources import WebhookDelivery
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
 
-# The operations accept ids of both kinds: without these, /v1/jobs/ would also serve runs
+# The operations accept ids of jobs and of runs. Without these checks, /v1/jobs/ would also serve runs
 def _job_id(job_id: str) -> str:
     if job_id.startswith(PREFIXES["run"]):
         raise NotFound("job", job_id)
@@ -35,28 +35,31 @@ _JOB, _RUN = "/jobs/{job_id}/webhook-deliveries", "/runs/{run_id}/webhook-delive
 
 
 class DeliveryList(Listed[WebhookDelivery]):
-    """One delivery for each event that the webhook asks for, in the order of the events."""
+    """One delivery for each event that the webhook selects, in the order of the events."""
 
 
 @router.get(_JOB, response_model=DeliveryList)
 def list_webhook_deliveries(services: ServicesOf, job_id: JobId) -> Response:
-    """List the deliveries of a job, each with the result of its last attempt."""
+    """List the webhook deliveries of a job, each with the result of its last attempt."""
     return render(DeliveryList(data=webhooks.list_deliveries(services, job_id)))
 
 
 @router.post(f"{_JOB}/{{delivery_id}}/redeliver", status_code=202, response_model=WebhookDelivery)
 def redeliver_webhook(services: ServicesOf, job_id: JobId, delivery_id: str) -> Response:
-    """Send a delivery of a job again, with all its retries. Its `webhook-id` stays the same."""
+    """Send a webhook delivery of a job again, with all retries. Its `webhook-id` stays the same."""
     return render(webhooks.redeliver(services, job_id, delivery_id), 202)
 
 
 @router.get(_RUN, response_model=DeliveryList)
 def list_run_webhook_deliveries(services: ServicesOf, run_id: RunId) -> Response:
-    """List the deliveries of a run, one for each of its ends, each with the result of its last attempt."""
+    """List the webhook deliveries of a run, each with the result of its last attempt.
+
+    A run has a delivery for each time that it ended.
+    """
     return render(DeliveryList(data=webhooks.list_deliveries(services, run_id)))
 
 
 @router.post(f"{_RUN}/{{delivery_id}}/redeliver", status_code=202, response_model=WebhookDelivery)
 def redeliver_run_webhook(services: ServicesOf, run_id: RunId, delivery_id: str) -> Response:
-    """Send a delivery of a run again, with all its retries. Its `webhook-id` stays the same."""
+    """Send a webhook delivery of a run again, with all retries. Its `webhook-id` stays the same."""
     return render(webhooks.redeliver(services, run_id, delivery_id), 202)

@@ -90,7 +90,7 @@ def test_text_comes_between_the_events_without_an_id(api, services: Services, su
         assert (first.id, first.type) == (None, "answer.delta")
         assert first.data.pop("at").endswith("Z")
         assert first.data == {
-            "message": "Iteration 1 is being written.",
+            "message": "Iteration 1 is being generated.",
             "iteration": 1,
             "candidate": 1,
             "attempt": 1,

@@ -33,7 +33,7 @@ def test_an_empty_installation_teaches_and_says_what_is_missing(reader: Reader, 
     page = reader.go("/")
     [trouble] = page.texts("*[@role='alert']")
     assert trouble == "No worker is alive. Jobs wait until one is started. Run redraft worker"
-    assert "A job asks for an answer" in page.text
+    assert "A job has an instruction" in page.text
     assert f"curl {api.url}/v1/generate-answer" in text_of(page.by_id("curl"))
     assert page.link("Create the first job").get("href") == "/new"
     assert "midnight UTC" in page.text

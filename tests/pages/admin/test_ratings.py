@@ -73,7 +73,7 @@ def test_one_verdict_after_the_other_is_rated_by_keyboard(visitor: Visitor, serv
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/ratings?last={judged['audited']}")
     expect(page.get_by_role("status").first).to_contain_text(
-        "The evaluator said passed with 0.85; you disagree and would give 0.30."
+        "The verdict of the evaluator is passed with 0.85; you disagree and would give 0.30."
     )
     expect(page.locator("#queue + ol li")).to_have_count(5)
     page.locator("#queue + ol").get_by_role("link", name="near").click()
@@ -84,7 +84,7 @@ def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: S
     reader.go("/ratings")
     page = reader.click("Rate blind")
     said = text_of(page.all("main//section[@class='card']")[0])
-    for told in ("0.85", "passed ·", "Well done.", "threshold,", "apart"):
+    for told in ("0.85", "passed ·", "Well done.", "threshold,", "scores differ"):
         assert told not in said, told
     assert judged["audited"] in page.source
     page = reader.press("Rate", {"It does not pass": True, "Your score": "2"})
@@ -93,7 +93,7 @@ def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: S
     assert "0.85" not in page.text
     page = reader.press("Rate", {"Your score": "0.4"})
     assert page.path == f"/ratings?last={judged['audited']}&blind=1"
-    assert "The evaluator said passed with 0.85; you disagree" in page.texts("*[@role='status']")[0]
+    assert "The verdict of the evaluator is passed with 0.85; you disagree" in page.texts("*[@role='status']")[0]
     [rating] = ratings.list_ratings(services, services_job(services, judged["audited"]))
     assert (rating.verdict, rating.score) == ("disagree", 0.4)
 

@@ -213,7 +213,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert f"127.0.0.1:{receiver.port}" in row.inner_text()
     assert "t0p" not in page.content()
     row.get_by_role("button", name="Resend").click()
-    expect(page.get_by_role("status").first).to_contain_text("It is sent again now")
+    expect(page.get_by_role("status").first).to_contain_text("The delivery is sent again now")
     assert page.get_by_role("heading", name="No failed deliveries").count() == 1
     deliverer.send_due()
     assert deliverer.finish(10)
@@ -261,7 +261,7 @@ def test_the_configuration_tells_origins_and_no_page_tells_a_secret(start_api: C
     rows = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", row)).strip() for row in re.findall(r"(?s)<tr>.+?</tr>", text)]
     found = {row.split()[0]: row for row in rows}
     assert found["OPENAI_API_KEY"].startswith("OPENAI_API_KEY Key for openai:… models. set command line")
-    assert found["REDRAFT_PORT"].startswith("REDRAFT_PORT Port the API listens on")
+    assert found["REDRAFT_PORT"].startswith("REDRAFT_PORT Port that the API listens on")
     assert found["REDRAFT_PORT"].endswith("9001 command line")
     assert found["REDRAFT_HOST"].endswith("127.0.0.1 default")
     changed = client.get("/settings/configuration?show=changed").text.replace("<wbr>", "")

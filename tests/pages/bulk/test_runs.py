@@ -68,7 +68,7 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     visitor.check_accessible()
     for key in "jxjx":
         page.keyboard.press(key)
-    page.get_by_role("button", name="Compare the two marked").click()
+    page.get_by_role("button", name="Compare the two selected runs").click()
     expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
 
 
@@ -192,7 +192,7 @@ def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript
     run = start(driver, rows(2), max_in_flight=1)
     reader.go(f"/runs/{run.id}")
     assert "Canceled." in reader.press("Cancel").text
-    assert "The run goes on." in reader.press("Resume 2").text
+    assert "The run is resumed." in reader.press("Resume 2").text
     work_off(driver, run)
     assert REPORT in reader.go(f"/runs/{run.id}").text
     reader.press("Retry 1 failed")
@@ -212,7 +212,7 @@ def test_a_run_whose_budget_is_used_up_goes_on_with_a_larger_one(
     visitor.check_accessible(in_the_dark=True)
     page.get_by_label("Larger budget in USD").fill("5")
     page.get_by_role("button", name="Resume").click()
-    assert "The run goes on." in told(page)
+    assert "The run is resumed." in told(page)
     assert work_off(driver, run).counts.succeeded == 2
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_compared_is_asked_for(reader: Reader, driver: Driver, mi
     assert "The run other is running." in reader.press("Compare", {"Baseline": other.id}).text
     reader.go(f"/runs/{other.id}")
     page = reader.click("Show the report so far")
-    assert "The report of the items that have ended." in page.text
+    assert "This is the report of the items that have ended." in page.text
     assert "Nothing has ended yet: 1 running, 0 queued." in page.text
     assert "Choose two different runs" in reader.go(f"/runs/compare?run={mixed.id}&run={mixed.id}").text
     assert reader.go(f"/runs/compare?baseline={mixed.id}&run={mixed.id}").status == 422
@@ -349,13 +349,13 @@ def test_pages_fit_a_phone(visit: Callable[..., Visitor], driver: Driver, mixed:
 
 def test_a_run_and_its_dataset_are_deleted_without_javascript(reader: Reader, mixed: Run):
     reader.go(f"/datasets/{mixed.dataset_id}/delete")
-    assert mixed.id in text_of(reader.press("Delete it for good").one("*[@role='alert']"))
+    assert mixed.id in text_of(reader.press("Delete permanently").one("*[@role='alert']"))
     reader.go(f"/runs/{mixed.id}")
     assert "its 4 items and their jobs" in reader.click("Delete").text
-    assert reader.press("Delete it for good").path == "/runs?notice=deleted"
+    assert reader.press("Delete permanently").path == "/runs?notice=deleted"
     reader.go(f"/datasets/{mixed.dataset_id}")
     reader.click("Delete")
-    page = reader.press("Delete it for good")
+    page = reader.press("Delete permanently")
     assert page.path == "/datasets?notice=deleted"
     assert "No datasets yet" in page.text
 
@@ -379,7 +379,7 @@ def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visito
     expect(page.get_by_label("Name", exact=True)).to_have_value("fragen.csv")
     page.get_by_role("button", name="Add").click()
     page.wait_for_url(re.compile(r"/datasets/ds_\w+$"))
-    assert "Without it no row can be used" in told(page)
+    assert "A row without it cannot be used" in told(page)
     page.get_by_role("link", name="Start a run").click()
     page.get_by_label("Criteria").fill("True.")
     page.get_by_role("button", name="Start").click()

@@ -132,7 +132,7 @@ def test_a_line_of_5_mb_freezes_nothing(api: ApiServer, services: Services, stor
         assert response.status_code == 200, path
         assert len(response.text) < 300_000, path
     page = Reader.of(api).go(f"/jobs/{job_id}")
-    assert "The beginning of 5,000,001 characters." in page.text
+    assert "This is the beginning of 5,000,001 characters." in page.text
     assert page.link("Show all").get("href") == f"/jobs/{job_id}/answer.txt"
     assert client.get(f"/jobs/{job_id}/answer.txt").text == "v" + LINE
 

@@ -173,19 +173,19 @@ def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(reader: Re
     assert page.link("Continue").get("href", "").endswith("#continue")
     written: dict[str, str | bool] = {
         "Your guidance": "Mention violet.\nAnd sunsets.",
-        "More iterations at most": "eleven",
+        "Maximum further iterations": "eleven",
         "Threshold": "7",
         "Generator": "nobody:knows",
     }
     page = reader.press("Continue", written)
     assert "Nothing was changed." in text_of(page.one("*[@role='alert']"))
     assert value_of(page.field("Your guidance")) == "Mention violet.\nAnd sunsets."
-    wrong = page.field("More iterations at most")
+    wrong = page.field("Maximum further iterations")
     assert wrong.get("aria-invalid") == "true"
     assert wrong.get("aria-describedby") == "iter_max-hint iter_max-error"
     assert text_of(page.by_id("iter_max-hint")) == "Empty: 3 more"
     assert text_of(page.by_id("iter_max-error")).endswith("must be a whole number")
-    page = reader.press("Continue", {"More iterations at most": "1", "Threshold": "0.95"})
+    page = reader.press("Continue", {"Maximum further iterations": "1", "Threshold": "0.95"})
     assert "nobody" in text_of(page.by_id("model-error"))
     page = reader.press("Continue", {"Generator": "openai:writer, openai:other"})
     assert page.path.endswith(f"/jobs/{twice}?notice=continued")
@@ -201,7 +201,7 @@ def test_a_job_is_canceled_and_then_deleted_after_a_question(reader: Reader, sub
     reader.click("Delete")
     reader.click("Keep it")
     reader.click("Delete")
-    assert reader.press("Delete it for good").path == "/jobs?notice=deleted"
+    assert reader.press("Delete permanently").path == "/jobs?notice=deleted"
     page = reader.go(f"/jobs/{job_id}")
     assert page.status == 404
     assert page.texts("h1") == ["Not found"]

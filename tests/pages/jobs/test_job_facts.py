@@ -90,7 +90,7 @@ def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
     lifecycle.continue_job(services, job_id, ContinueJob(iter_max=1, guidance="Name <violet>."))
     drain(services)
     text = client.get(f"/jobs/{job_id}").text
-    assert re.search(r"<dt>Took</dt><dd>1 min \d+ s <span[^>]*>without the pauses before it was continued", text)
+    assert re.search(r"<dt>Duration</dt><dd>1 min \d+ s <span[^>]*>without the pauses before continuations", text)
     for tab in ("request", "events"):
         assert "Name &lt;violet&gt;." in client.get(f"/jobs/{job_id}/{tab}").text, tab
 
@@ -136,8 +136,8 @@ def test_a_request_is_told_in_words_and_sent_again_without_what_is_so_anyway(
     text = client.get(f"/jobs/{job_id}/request").text
     told = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*>([^<]*)</dd>", text.partition("<h3>Settings</h3>")[2]))
     assert told["Generator"] == "openai:a → openai:b"
-    assert told["Shown while it is written"] == "yes"
-    assert (told["Threshold"], told["Iterations at most"]) == ("0.8", "3")
+    assert told["Shown while it is generated"] == "yes"
+    assert (told["Threshold"], told["Maximum iterations"]) == ("0.8", "3")
     assert "The answer has at most 80 words." in text
     curl = re.findall(r'id="snippet-1"[^>]*>(.*?)</pre>', text, re.DOTALL)[0]
     assert "TEXT-blue" in curl

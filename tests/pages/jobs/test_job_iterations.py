@@ -51,7 +51,7 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     row = page.get_by_role("region", name="Criterion by iteration").get_by_role("row").filter(has_text="TEXT-scatters")
     assert [cell.strip() for cell in row.locator("td").all_inner_texts()[1:]] == ["✗ not met", "✓ met", "↓ lost again"]
     third = page.locator("#iteration-3")
-    third.get_by_text("The feedback for this answer").click()
+    third.get_by_text("The feedback that the generator got for this answer").click()
     expect(third.locator("details[open] pre").last).to_contain_text("TEXT-vivid")
     expect(third.get_by_role("row").filter(has_text="TEXT-scatters")).to_contain_text("EVIDENCE-scatters")
     expect(page.locator("#iteration-2")).to_contain_text("best")
@@ -83,9 +83,9 @@ def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Ser
     second = page.locator("#iteration-2")
     second.get_by_text("Rate this verdict").click()
     second.get_by_label("I disagree").check()
-    second.get_by_label("Of").select_option("scatters")
+    second.get_by_label("What you rate").select_option("scatters")
     second.get_by_label("Your score").fill("0.3")
-    second.get_by_label("Why").fill("It only says so.\n<b>Not</b> how.")
+    second.get_by_label("Reason").fill("It only says so.\n<b>Not</b> how.")
     second.get_by_role("button", name="Rate").click()
     page.wait_for_url("**/iterations?notice=rated#eval_*")
     expect(page.get_by_role("status").first).to_contain_text("Your rating is stored")
@@ -97,10 +97,10 @@ def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Ser
 
 def test_a_rating_that_is_filled_in_wrong_is_shown_again(reader: Reader, services: Services, thrice: str):
     second = reader.go(f"/jobs/{thrice}/iterations").by_id("iteration-2")
-    page = reader.press("Rate", {"I agree": True, "Your score": "most of it", "Why": "So it is."}, inside=second)
+    page = reader.press("Rate", {"I agree": True, "Your score": "most of it", "Reason": "So it is."}, inside=second)
     second = page.by_id("iteration-2")
     assert "Nothing was changed." in text_of(page.one("*[@role='alert']", second))
-    assert value_of(page.field("Why", second)) == "So it is."
+    assert value_of(page.field("Reason", second)) == "So it is."
     assert "checked" in page.field("I agree", second).attrib
     assert page.field("Your score", second).get("aria-invalid") == "true"
     assert ratings.list_ratings(services, thrice) == []
@@ -128,7 +128,7 @@ def test_candidates_panels_and_audits_are_shown(reader: Reader, model_server: Mo
     assert len(candidates) == 2
     assert "Candidate 2" in text_of(page.by_id("iteration-1"))
     assert ["best" in text_of(each) for each in candidates].count(True) == 1
-    assert re.search(r"Evaluators\W+[\d.]+ apart", page.text)
+    assert re.search(r"Evaluators\W+scores differ by [\d.]+", page.text)
     assert "Audit: " in page.text
 
 

@@ -49,7 +49,7 @@ def statuses(services: Services) -> dict[str, str]:
 
 def test_an_empty_list_teaches_and_fills_itself(visitor: Visitor, submit_job: Callable[..., str]):
     page = visitor.go("/jobs")
-    assert "A job asks for an answer" in page.inner_text("main")
+    assert "A job generates, evaluates" in page.inner_text("main")
     assert page.get_by_role("link", name="Send your first job").get_attribute("href") == "/new"
     submit_job(instruct="The first")
     expect(rows(page)).to_have_count(1)
@@ -85,7 +85,7 @@ def test_a_click_on_a_value_filters_by_it_and_filters_are_in_the_address(
     page = reader.press("Filter", {"failed": True, "Created from (UTC)": "2026-01-01"})
     asked = dict(parse_qsl(urlsplit(page.path).query))
     assert asked == {"status": "failed", "created_after": "2026-01-01", "metadata.team": "a=b&c"}
-    assert "No job fits these filters" in page.text
+    assert "No job matches these filters" in page.text
     assert tasks_read(reader.click("Clear the filters")) == ["Waiting", "Done"]
 
 
@@ -116,10 +116,10 @@ def test_all_can_be_meant_only_where_a_filter_says_which(reader: Reader, submit_
     assert text_of(everyone).split() == ["All", "jobs:", "Export"]
     page = reader.go("/jobs?metadata.a=b")
     everyone = page.of_class("group", page.by_id("bulk"))[1]
-    assert text_of(everyone).startswith("All that match:")
+    assert text_of(everyone).startswith("All matching jobs:")
     page = reader.click("Cancel …", everyone)
     assert page.button("Cancel it") is not None
-    assert page.link("Leave it") is not None
+    assert page.link("Keep it") is not None
 
 
 @pytest.mark.parametrize("shown", ["junk", "0" * 32])
@@ -155,7 +155,7 @@ def test_new_jobs_are_announced_and_others_change_in_their_place(
 ):
     first, second = submit_job(instruct="First"), submit_job(instruct="Second")
     page = visitor.go("/jobs?status=queued")
-    page.get_by_label("Mark First").check()
+    page.get_by_label("Select First").check()
     page.keyboard.press("Escape")
     page.locator("h1").click()
     page.keyboard.press("j")
@@ -167,7 +167,7 @@ def test_new_jobs_are_announced_and_others_change_in_their_place(
     lifecycle.cancel(services, second)
     expect(page.locator(f"#{second}")).to_contain_text("canceled")
     assert tasks(page) == ["Second", "First"]
-    expect(page.get_by_label("Mark First")).to_be_checked()
+    expect(page.get_by_label("Select First")).to_be_checked()
     expect(page.locator(f"#{first}")).to_have_attribute("aria-selected", "true")
     page.get_by_role("link", name="1 new job").click()
     assert page.url.endswith("/jobs?status=queued")
@@ -190,7 +190,7 @@ def test_keys_move_mark_and_open(visitor: Visitor, submit_job: Callable[..., str
     for key in "jjk":
         page.keyboard.press(key)
     page.keyboard.press("x")
-    assert page.get_by_label("Mark Two").is_checked()
+    assert page.get_by_label("Select Two").is_checked()
     expect(page.locator("#marked")).to_have_text(" (1)")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/jobs/{two}")
@@ -202,7 +202,7 @@ def test_marked_and_matching_jobs_are_canceled_deleted_and_exported_without_java
     ids = [submit_job(instruct=f"Job {number}", metadata={"n": str(number % 2)}) for number in range(4)]
     reader.go("/jobs")
     assert "No job is selected" in reader.press("Cancel …").texts("*[@role='status']")[0]
-    page = reader.press("Cancel …", {"Mark Job 1": True, "Mark Job 2": True})
+    page = reader.press("Cancel …", {"Select Job 1": True, "Select Job 2": True})
     assert "Cancel 2 jobs?" in page.texts("h1")
     assert "2 jobs canceled" in reader.press("Cancel them").texts("h1")
     assert statuses(services) == {ids[0]: "queued", ids[1]: "canceled", ids[2]: "canceled", ids[3]: "queued"}
@@ -214,7 +214,7 @@ def test_marked_and_matching_jobs_are_canceled_deleted_and_exported_without_java
     assert tasks_read(page) == ["Job 3"]
     assert exported(reader.follow("Export")) == [ids[3]]
     reader.go("/jobs")
-    assert exported(reader.submit("Export", {"Mark Job 0": True})) == [ids[0]]
+    assert exported(reader.submit("Export", {"Select Job 0": True})) == [ids[0]]
 
 
 def exported(response: httpx2.Response) -> list[str]:

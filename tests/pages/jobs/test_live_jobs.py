@@ -113,7 +113,7 @@ def test_from_a_question_to_a_third_iteration_with_the_keyboard_alone(visitor: V
     page = visitor.go("/new")
     type_into(page, "Instruction", "Why is the sky blue?")
     type_into(page, "Criteria", "Says how.")
-    type_into(page, "Iterations at most", "2")
+    type_into(page, "Maximum iterations", "2")
     press(page, "Send")
     job_id = job_of(page)
     watch_two_iterations(page)
@@ -130,7 +130,7 @@ def test_from_a_question_to_a_third_iteration_with_the_keyboard_alone(visitor: V
     press(page, "Continue", key="Shift+Tab")
     page.wait_for_url("**#continue")
     type_into(page, "Your guidance", "Say why not violet.")
-    type_into(page, "More iterations at most", "1")
+    type_into(page, "Maximum further iterations", "1")
     page.keyboard.press("Enter")
     watch_the_third(page, services, job_id)
     assert [rating.verdict for rating in ratings.list_ratings(services, job_id)] == ["disagree"]
@@ -157,7 +157,7 @@ def test_the_answer_appears_word_by_word(
     expect(draft).to_be_visible(timeout=WITHIN_MS)
     expect(draft).to_contain_text("word5 ", timeout=WITHIN_MS)
     assert "word39" not in draft.inner_text()
-    # What is being written stays while the page renews itself beside it
+    # What is being generated stays while the page renews itself beside it
     page.locator("#live").dispatch_event("news")
     expect(draft).to_contain_text("word12 ", timeout=WITHIN_MS)
     expect(draft).to_contain_text("word5 ")
@@ -175,12 +175,12 @@ def test_what_a_person_has_opened_and_written_stays_when_news_come(
     first = page.locator("#iteration-1")
     first.get_by_text("Rate this verdict").click()
     first.get_by_label("I agree").check()
-    first.get_by_label("Why").fill("So it is")
+    first.get_by_label("Reason").fill("So it is")
     lifecycle.cancel(services, job_id)
     expect(page.locator("header.job")).to_contain_text("canceled", timeout=WITHIN_MS)
     expect(first.locator("details.rate")).to_have_attribute("open", "")
-    expect(first.get_by_label("Why")).to_have_value("So it is")
-    expect(first.get_by_label("Why")).to_be_focused()
+    expect(first.get_by_label("Reason")).to_have_value("So it is")
+    expect(first.get_by_label("Reason")).to_be_focused()
     expect(first.get_by_label("I agree")).to_be_checked()
 
 

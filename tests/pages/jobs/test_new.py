@@ -57,20 +57,20 @@ def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
 
 def fill_in_wrongly(page: Page) -> None:
     page.get_by_label("Instruction", exact=True).fill(HOSTILE)
-    page.get_by_label("Iterations at most").fill("77")
+    page.get_by_label("Maximum iterations").fill("77")
     page.get_by_text("More options").click()
     page.locator("#metadata").fill("team")
-    page.get_by_label("Show the answer while it is written").check()
+    page.get_by_label("Show the answer while it is generated").check()
     page.get_by_text("Sources: the documents").click()
     page.get_by_label("Title").fill("<i>Minutes</i>")
 
 
 def assert_kept(page: Page) -> None:
     assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
-    assert page.get_by_label("Iterations at most").input_value() == "77"
+    assert page.get_by_label("Maximum iterations").input_value() == "77"
     assert page.locator("#metadata").input_value() == "team"
     assert page.get_by_label("Title").input_value() == "<i>Minutes</i>"
-    assert page.get_by_label("Show the answer while it is written").is_checked()
+    assert page.get_by_label("Show the answer while it is generated").is_checked()
 
 
 def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor, services: Services):
@@ -81,10 +81,10 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor
     expect(summary).to_be_focused()
     links = {link.get_attribute("href") for link in summary.get_by_role("link").all()}
     assert links == {"#iter_max", "#metadata", "#source_content_1", "#eval_crit"}
-    field = page.get_by_label("Iterations at most")
+    field = page.get_by_label("Maximum iterations")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_have_accessible_description("1 to 10 must be at most 10")
-    summary.get_by_role("link", name="Iterations at most").click()
+    summary.get_by_role("link", name="Maximum iterations").click()
     expect(field).to_be_focused()
     assert_kept(page)
     visitor.check_accessible(in_the_dark=True)
@@ -105,14 +105,14 @@ def test_a_rough_question_is_drafted_and_the_draft_can_be_edited(
 ):
     reader.go("/new")
     asked: Values = {"Instruction": "capital of switzerland?", "Response format": "One word."}
-    page = reader.press("Refine", {**asked, "Iterations at most": "1"})
+    page = reader.press("Refine", {**asked, "Maximum iterations": "1"})
     assert "The person wants to know a capital." in page.texts("*[@role='status']")[0]
     assert value_of(page.field("Instruction")) == "Name the capital of Switzerland."
     assert value_of(page.field("Response format")) == "One word."
     assert value_of(page.field("Criteria")) == "Names the city and nothing else."
     drafted = "! #names-a-city Names a city as the capital.\n#is-short max_words=20 -- Has at most 20 words."
     assert value_of(page.field("Rubric")) == drafted
-    assert value_of(page.field("Iterations at most")) == "1"
+    assert value_of(page.field("Maximum iterations")) == "1"
     model_server.script(draft=[Reply(status=401, raw={"error": {"message": "Incorrect API key provided"}})])
     page = reader.press("Refine")
     alert = text_of(page.one("*[@role='alert']"))
@@ -128,10 +128,10 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     page.get_by_label("Instruction", exact=True).fill("Why?")
     page.get_by_label("Criteria").fill('It\'s "true".')
     preview = page.locator("#preview")
-    expect(preview).to_contain_text("Calls at most")
+    expect(preview).to_contain_text("Maximum calls")
     expect(preview).to_contain_text("Each of 3 iterations: 1 generate, 1 evaluate, at most 1 repair of a reply")
     expect(preview.locator(".bounds dd").first).to_have_text("9")
-    page.get_by_label("Iterations at most").fill("1")
+    page.get_by_label("Maximum iterations").fill("1")
     expect(preview.locator(".bounds dd").first).to_have_text("3")
     page.get_by_label("Evaluator").fill("openai:writer")
     expect(preview).to_contain_text("evaluates its own answers")
@@ -139,7 +139,7 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
     page.get_by_text("Rubric: criteria").click()
     page.get_by_role("textbox", name="Rubric").fill("nope=3\nmax_words=60")
-    expect(preview).to_contain_text("This is no check: nope=3")
+    expect(preview).to_contain_text("This line of the rubric is not a check, so a model evaluates it as text: nope=3")
     page.get_by_label("Evaluator").fill("nonsense")
     expect(preview).to_contain_text("Evaluator: ")
     assert jobs(services) == []
@@ -171,8 +171,8 @@ def test_it_works_without_javascript(reader: Reader, services: Services):
     page = reader.press("Check", {"#source_content_2": "Two."})
     assert page.texts("dd", page.of_class("bounds")[0])[0] == "9"
     assert page.by_id("snippet-curl") is not None
-    assert reader.press("Send", {"Iterations at most": "0"}).texts("*[@role='alert']")
-    assert JOB.search(reader.press("Send", {"Iterations at most": "1"}).path)
+    assert reader.press("Send", {"Maximum iterations": "0"}).texts("*[@role='alert']")
+    assert JOB.search(reader.press("Send", {"Maximum iterations": "1"}).path)
     assert [source["content"] for source in jobs(services)[0].request["sources"]] == ["One.", "Two."]
 
 
