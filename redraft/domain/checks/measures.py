@@ -19,6 +19,7 @@ _ITEM = re.compile(r"[\s>]*(?:[-*+•\u2013]|\d{1,9}[.)])\s+\S")
 _RULE = re.compile(r"\s*([-*])(?:\s*\1){2,}\s*")
 _FENCE = re.compile(r"\s*(?:[-*+•\u2013]\s+|\d{1,9}[.)]\s+)?(`{3,}|~{3,})(.*)")
 
+# Without a scheme, only names of common top-level domains count as URLs, because file names such as `main.rs` do not.
 _DOMAINS = "com|org|net|edu|gov|mil|int|info|biz|io|dev|app|ai"
 _URL = re.compile(
     r"(?:(?i:https?|ftp)://|(?i:mailto):|(?<![\w.@-])(?i:www\.)(?=\w))[^\s<>\"'`]+"
@@ -99,6 +100,7 @@ def read_grade(text: str) -> Reading | None:
     sentences = max(1, sum(1 for each in segmentation.unicode_sentences(text) if any(map(str.isalnum, each))))
     length = total / sentences
     weight = sum(count_syllables(word) * times for word, times in words.items()) / total
+    # The formula of Kincaid et al. (1975), for English.
     return Reading(0.39 * length + 11.8 * weight - 15.59, length, weight)
 
 

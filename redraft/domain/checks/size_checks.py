@@ -48,6 +48,7 @@ class LineCount(StrictModel):
             found, noun = sum(1 for line in checked.text.split("\n") if line.strip()), "line"
         if self.value is not None:
             return exactly(found, self.value, noun)
+        # The message of a range names only the bound that the answer missed.
         if self.min is not None and (found < self.min or self.max is None):
             return at_least(found, self.min, noun)
         return at_most(found, self.max or 0, noun)

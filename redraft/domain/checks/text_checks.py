@@ -131,8 +131,8 @@ class Search(StrictModel):
     @model_validator(mode="after")
     def _is_usable_as_it_is_searched(self) -> Self:
         # The flag and the normal form change the pattern, so the pattern that is searched for is validated as well.
-        if (fault := pattern_error(self.searched())) is not None:
-            raise PydanticCustomError("pattern", "{words}", {"words": fault})
+        if (error := pattern_error(self.searched())) is not None:
+            raise PydanticCustomError("pattern", "{words}", {"words": error})
         return self
 
     def searched(self) -> str:

@@ -115,16 +115,16 @@ _Panel = list[list[_Scored]]
 
 
 def combine(
-    given: Sequence[EvaluatorVerdict], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
+    samples: Sequence[EvaluatorVerdict], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
 ) -> CombinedVerdict | None:
     """Combine the verdicts of all evaluators; None if none of them has a verdict."""
-    scored = [_score(each, each.verdict, rubric, checked) for each in given if each.verdict is not None]
+    scored = [_score(each, each.verdict, rubric, checked) for each in samples if each.verdict is not None]
     if not scored:
         return None
     numbers = dict.fromkeys(each.source.evaluator for each in scored)
     panel = [[each for each in scored if each.source.evaluator == number] for number in numbers]
     # The mean of each evaluator comes first, so that an evaluator with more usable samples has no more weight.
-    means = [fmean(each.score for each in samples) for samples in panel]
+    means = [fmean(each.score for each in evaluator) for evaluator in panel]
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
@@ -146,8 +146,8 @@ def combine(
         improvement_hint=closest.verdict.improvement_hint,
         criteria=criteria,
         check=merge_checks(checks) if checks else None,
-        by_evaluator=tuple(_entry(each, scored) for each in given) if len(given) > 1 else (),
-        disagreement=max(spread) - min(spread) if len(given) > 1 else None,
+        by_evaluator=tuple(_entry(each, scored) for each in samples) if len(samples) > 1 else (),
+        disagreement=max(spread) - min(spread) if len(samples) > 1 else None,
     )
 
 
@@ -175,15 +175,15 @@ def _merge(criterion: Criterion, panel: _Panel, at: int) -> CriterionResult:
     return replace(merged, evidence=words.evidence, gap="" if merged.passed else words.gap)
 
 
-def _entry(given: EvaluatorVerdict, scored: Sequence[_Scored]) -> dict[str, Any]:
-    found = next((each for each in scored if each.source is given), None)
+def _entry(sample: EvaluatorVerdict, scored: Sequence[_Scored]) -> dict[str, Any]:
+    found = next((each for each in scored if each.source is sample), None)
     return {
-        "model": given.model,
-        "sample": given.sample,
+        "model": sample.model,
+        "sample": sample.sample,
         "status": "ok" if found else "error",
         "score": found.score if found else None,
         "reasoning": found.verdict.evaluation_reasoning if found else "",
-        "error": given.error,
+        "error": sample.error,
     }
 
 

@@ -214,15 +214,15 @@ _ENVELOPE = re.compile(
 _ENVELOPES_MAX = 4
 
 
-def _wrapped(value: JsonObject, is_verdict: IsVerdict, room: int = _ENVELOPES_MAX) -> Iterator[JsonObject]:
+def _wrapped(value: JsonObject, is_verdict: IsVerdict, depth_left: int = _ENVELOPES_MAX) -> Iterator[JsonObject]:
     for key, member in value.items():
         if not _ENVELOPE.fullmatch(re.sub(r"[^a-z]", "", key.lower())):
             continue
         for inner in _objects_of(member, value):
             if is_verdict(inner):
                 yield inner
-            elif room:
-                yield from _wrapped(inner, is_verdict, room - 1)
+            elif depth_left:
+                yield from _wrapped(inner, is_verdict, depth_left - 1)
 
 
 def _objects_of(member: Any, outer: JsonObject) -> Iterator[JsonObject]:

@@ -39,11 +39,11 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
         for start, end in _spans(content)
     ]
     spans: list[list[tuple[int, int]]] = [[] for _ in contents]
-    room = chars
+    chars_left = chars
     for each in _ranked(passages, cited_numbers(answer, len(contents))):
-        if each.end - each.start <= room:
+        if each.end - each.start <= chars_left:
             spans[each.source].append((each.start, each.end))
-            room -= each.end - each.start
+            chars_left -= each.end - each.start
     return [_joined(content, sorted(kept)) for content, kept in zip(contents, spans, strict=True)]
 
 

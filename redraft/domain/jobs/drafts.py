@@ -42,10 +42,6 @@ class Draft(StrictModel):
     rubric: Rubric
     reasoning: Text
 
-    def as_request(self) -> dict[str, Any]:
-        """Return the draft as the body of a request."""
-        return self.model_dump(mode="json", exclude={"reasoning"}, exclude_none=True)
-
 
 def read_draft(text: str, *, finish_reason: str | None = "stop") -> Draft | Unusable:
     """Read the reply to a draft prompt. The message of an unusable reply asks the model for a correction."""
@@ -119,6 +115,7 @@ def _check(fields: Mapping[str, Any], place: str) -> Any:
     kind, value = _text(fields, "check"), fields.get("value")
     if kind not in DRAFT_CHECK_KINDS:
         raise ValueError(f"{place}: a criterion of kind check names in `check` one of {', '.join(DRAFT_CHECK_KINDS)}.")
+    # The reply schema has one field for the values of all kinds, so a model may write 60 or "60".
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     text = f"{value:g}" if is_number else _text(fields, "value")
     try:

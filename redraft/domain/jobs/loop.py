@@ -243,6 +243,7 @@ def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> Stop
 
 def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
     """Whether the last `plateau_patience` iterations raised the best score by at most `plateau_delta`."""
+    # Gains are measured against the last iteration with a gain, so that many small gains together count as one.
     baseline: Attempt | None = None
     idle = 0
     for iteration in sorted({attempt.iteration for attempt in attempts}):
@@ -303,6 +304,7 @@ def met_before(attempt: Attempt, attempts: Iterable[Attempt]) -> frozenset[str]:
 def _later_problems(evaluated: Attempt | None, attempts: Sequence[Attempt]) -> tuple[str, ...]:
     if evaluated is None:
         return ()
+    # Only the newest of the later iterations counts, so that the feedback does not grow with the history.
     attempt = best_of(_latest([a for a in _scored(attempts) if a.iteration > evaluated.iteration]))
     if attempt is None or attempt.evaluation is None:
         return ()

@@ -34,6 +34,7 @@ EVALUATOR_CALLS_MAX = 200
 
 
 def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    # `properties` alone also accepts a missing field.
     return {"properties": {name: schema}, "required": [name]}
 
 
@@ -52,6 +53,7 @@ ProfileName = Annotated[
     Field(json_schema_extra={"pattern": f"^{_PROFILE_NAME}$"}),
     matching(_PROFILE_NAME, "needs a small letter and then at most 39 small letters, digits, '_' and '-'"),
 ]
+# Patterns of JSON Schema have no flag that ignores case.
 WebhookUrl = Annotated[
     str,
     Field(min_length=1, max_length=MAX_URL, json_schema_extra={"pattern": r"^[Hh][Tt]{2}[Pp][Ss]?://[^@\s]+$"}),

@@ -25,6 +25,7 @@ def read_time(text: str) -> datetime:
     found = _TIME.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"Write {HOW}")
+    # RFC 3339 allows leap seconds, `datetime` does not.
     time = (found["time"] or "00:00").replace(":60", ":59")
     zone = (found["zone"] or "Z").upper().replace(" ", "+")
     try:

@@ -53,22 +53,23 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
         Invalid: it is no JSON Schema, names another document, or is too long or too expensive
             (code `invalid_schema`).
     """
-    fault = schema_error(schema)
-    if fault is not None:
-        raise Invalid.at(pointer, fault, "invalid_schema")
+    message = schema_error(schema)
+    if message is not None:
+        raise Invalid.at(pointer, message, "invalid_schema")
 
 
 def schema_error(schema: Mapping[str, Any]) -> str | None:
     """Return why a schema cannot be used, or None."""
     try:
-        fault = _exceeded_limit(schema)
-        if fault is None:
+        message = _exceeded_limit(schema)
+        if message is None:
+            # Validation of any value compiles the schema and its patterns.
             _is_valid(schema, None, 1, "")
     except LimitExceeded as limit:
         return f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."
     except (ValueError, RecursionError) as error:
         return f"This is no usable JSON Schema: {str(error).partition(chr(10))[0]}"
-    return fault
+    return message
 
 
 def _exceeded_limit(schema: Mapping[str, Any]) -> str | None:

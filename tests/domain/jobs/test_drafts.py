@@ -39,7 +39,9 @@ def test_a_draft_is_a_request_as_it_is():
     draft = read_draft(json.dumps(DRAFT))
     assert isinstance(draft, Draft)
     assert draft.reasoning == DRAFT["reasoning"]
-    request = GenerateAnswer.model_validate_json(json.dumps(draft.as_request()))
+    request = GenerateAnswer.model_validate_json(
+        json.dumps(draft.model_dump(mode="json", exclude={"reasoning"}, exclude_none=True))
+    )
     assert request.instruct == DRAFT["instruct"]
     assert request.rubric == draft.rubric
     first, second = draft.rubric

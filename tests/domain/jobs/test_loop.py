@@ -26,13 +26,13 @@ from redraft.domain.jobs.states import StopReason
 NEVER_FLAT = Rules(iteration_limit=3, plateau_patience=0)
 
 
-def judged(number: int, score: float | None, answer: str = "", *, passed: bool = False, says: str = "") -> Attempt:
+def evaluated(number: int, score: float | None, answer: str = "", *, passed: bool = False, says: str = "") -> Attempt:
     verdict = Evaluation(score, passed, f"why {number}", (says or f"FIX-{number}",) if score is not None else ())
     return Attempt(number, 1, answer or f"draft {number}", verdict)
 
 
 def scored(*scores: float | None, threshold: float = 2.0) -> list[Attempt]:
-    return [judged(n, s, passed=s is not None and s >= threshold) for n, s in enumerate(scores, 1)]
+    return [evaluated(n, s, passed=s is not None and s >= threshold) for n, s in enumerate(scores, 1)]
 
 
 def stop_reason(rules: Rules, *scores: float | None, threshold: float = 2.0) -> StopReason | None:
@@ -189,8 +189,8 @@ def test_there_is_no_best_attempt_without_attempts():
 
 
 def test_a_score_that_a_stricter_threshold_no_longer_accepts_does_not_outrank_a_higher_one():
-    accepted_once = judged(1, 0.6, passed=True)
-    better_but_short_of_the_new_threshold = judged(2, 0.8)
+    accepted_once = evaluated(1, 0.6, passed=True)
+    better_but_short_of_the_new_threshold = evaluated(2, 0.8)
     best = best_of([accepted_once, better_but_short_of_the_new_threshold])
     assert best is not None
     assert best.iteration == 2
@@ -244,8 +244,8 @@ def test_a_continuation_does_not_stop_at_once_on_an_old_plateau():
     rules = Rules(iteration_limit=8, first_iteration=4)
 
     assert next_action(rules, old) == Generate(4)
-    assert next_action(rules, [*old, judged(4, 0.82)]) == Generate(5)
-    assert next_action(rules, [*old, judged(4, 0.82), judged(5, 0.82)]) == Finish(StopReason.PLATEAU)
+    assert next_action(rules, [*old, evaluated(4, 0.82)]) == Generate(5)
+    assert next_action(rules, [*old, evaluated(4, 0.82), evaluated(5, 0.82)]) == Finish(StopReason.PLATEAU)
 
 
 def test_a_continuation_of_an_accepted_job_generates_again():
@@ -255,31 +255,31 @@ def test_a_continuation_of_an_accepted_job_generates_again():
 
 @pytest.mark.parametrize("again", ["same", "  same\n", "same\u00a0"])
 def test_an_answer_equal_to_an_earlier_one_after_folding_stops_the_loop(again):
-    attempts = [judged(1, 0.5, "same"), judged(2, 0.5, again)]
+    attempts = [evaluated(1, 0.5, "same"), evaluated(2, 0.5, again)]
     assert next_action(NEVER_FLAT, attempts) == Finish(StopReason.UNCHANGED)
 
 
 def test_a_word_more_is_a_change():
-    attempts = [judged(1, 0.5, "same"), judged(2, 0.5, "same word")]
+    attempts = [evaluated(1, 0.5, "same"), evaluated(2, 0.5, "same word")]
     assert next_action(NEVER_FLAT, attempts) == Generate(3)
 
 
 def test_all_candidates_must_repeat_themselves_to_stop_the_loop():
-    first = [judged(1, 0.5, "a"), replace(judged(1, 0.4, "b"), candidate=2)]
-    fresh = [judged(2, 0.5, "a"), replace(judged(2, 0.4, "c"), candidate=2)]
-    stale = [judged(2, 0.5, "b"), replace(judged(2, 0.4, "a"), candidate=2)]
+    first = [evaluated(1, 0.5, "a"), replace(evaluated(1, 0.4, "b"), candidate=2)]
+    fresh = [evaluated(2, 0.5, "a"), replace(evaluated(2, 0.4, "c"), candidate=2)]
+    stale = [evaluated(2, 0.5, "b"), replace(evaluated(2, 0.4, "a"), candidate=2)]
 
     assert next_action(NEVER_FLAT, first + fresh) == Generate(3)
     assert next_action(NEVER_FLAT, first + stale) == Finish(StopReason.UNCHANGED)
 
 
 def test_two_equal_candidates_of_one_iteration_are_no_repetition():
-    twins = [judged(1, 0.5, "a"), replace(judged(1, 0.5, "a"), candidate=2)]
+    twins = [evaluated(1, 0.5, "a"), replace(evaluated(1, 0.5, "a"), candidate=2)]
     assert next_action(NEVER_FLAT, twins) == Generate(2)
 
 
 def test_an_evaluated_duplicate_comes_before_one_that_was_not_evaluated():
-    attempts = [judged(1, None, "same"), judged(2, 0.4, "same")]
+    attempts = [evaluated(1, None, "same"), evaluated(2, 0.4, "same")]
     assert earlier_duplicate(Attempt(3, 1, "same"), attempts) == attempts[1]
     assert earlier_duplicate(attempts[0], attempts) is None
 
@@ -287,12 +287,12 @@ def test_an_evaluated_duplicate_comes_before_one_that_was_not_evaluated():
 @pytest.mark.parametrize(
     ("attempts", "reason"),
     [
-        ([judged(1, 0.5, "same"), judged(2, 0.9, "same", passed=True)], StopReason.ACCEPTED),
-        ([judged(1, 0.5, "a"), judged(2, 0.5, "b"), judged(3, 0.9, "c", passed=True)], StopReason.ACCEPTED),
-        ([judged(1, 0.5, "a"), judged(2, 0.5, "b"), judged(3, 0.5, "a")], StopReason.UNCHANGED),
-        ([judged(1, 0.5), judged(2, 0.5), judged(3, 0.5)], StopReason.ITERATION_LIMIT),
-        ([judged(1, None, "same"), judged(2, None, "same")], StopReason.EVALUATOR_ERROR),
-        ([judged(1, None), judged(2, None), judged(3, None)], StopReason.EVALUATOR_ERROR),
+        ([evaluated(1, 0.5, "same"), evaluated(2, 0.9, "same", passed=True)], StopReason.ACCEPTED),
+        ([evaluated(1, 0.5, "a"), evaluated(2, 0.5, "b"), evaluated(3, 0.9, "c", passed=True)], StopReason.ACCEPTED),
+        ([evaluated(1, 0.5, "a"), evaluated(2, 0.5, "b"), evaluated(3, 0.5, "a")], StopReason.UNCHANGED),
+        ([evaluated(1, 0.5), evaluated(2, 0.5), evaluated(3, 0.5)], StopReason.ITERATION_LIMIT),
+        ([evaluated(1, None, "same"), evaluated(2, None, "same")], StopReason.EVALUATOR_ERROR),
+        ([evaluated(1, None), evaluated(2, None), evaluated(3, None)], StopReason.EVALUATOR_ERROR),
     ],
 )
 def test_acceptance_comes_before_repetition_before_the_limit_before_the_plateau(attempts, reason):
@@ -300,8 +300,8 @@ def test_acceptance_comes_before_repetition_before_the_limit_before_the_plateau(
 
 
 def test_every_candidate_is_evaluated_before_anything_else():
-    half_judged = [judged(1, 0.9, passed=True), Attempt(1, 2, "draft")]
-    assert next_action(NEVER_FLAT, half_judged) == Evaluate(1)
+    half_evaluated = [evaluated(1, 0.9, passed=True), Attempt(1, 2, "draft")]
+    assert next_action(NEVER_FLAT, half_evaluated) == Evaluate(1)
 
 
 # The content of the next prompt
@@ -322,33 +322,33 @@ def test_guidance_alone_is_feedback():
 
 
 def test_revision_starts_from_the_best_answer_with_its_own_verdict():
-    feedback = feedback_of(NEVER_FLAT, judged(1, 0.7), judged(2, 0.4))
-    assert feedback.base == judged(1, 0.7)
+    feedback = feedback_of(NEVER_FLAT, evaluated(1, 0.7), evaluated(2, 0.4))
+    assert feedback.base == evaluated(1, 0.7)
     assert (feedback.reasoning, feedback.problems) == ("why 1", ("FIX-1",))
     assert feedback.later_problems == ("FIX-2",)
 
 
 def test_a_problem_that_a_later_attempt_repeats_appears_once():
-    feedback = feedback_of(NEVER_FLAT, judged(1, 0.7, says="same"), judged(2, 0.4, says="same"))
+    feedback = feedback_of(NEVER_FLAT, evaluated(1, 0.7, says="same"), evaluated(2, 0.4, says="same"))
     assert (feedback.problems, feedback.later_problems) == (("same",), ())
 
 
 def test_only_the_problems_of_the_newest_later_attempt_appear():
-    feedback = feedback_of(NEVER_FLAT, judged(1, 0.7), judged(2, 0.4), judged(3, 0.5))
+    feedback = feedback_of(NEVER_FLAT, evaluated(1, 0.7), evaluated(2, 0.4), evaluated(3, 0.5))
     assert feedback.later_problems == ("FIX-3",)
 
 
 def test_revision_from_the_last_answer_takes_the_last_verdict():
     rules = replace(NEVER_FLAT, start_from="last")
-    feedback = feedback_of(rules, judged(1, 0.7), judged(2, 0.4))
-    assert feedback.base == judged(2, 0.4)
+    feedback = feedback_of(rules, evaluated(1, 0.7), evaluated(2, 0.4))
+    assert feedback.base == evaluated(2, 0.4)
     assert (feedback.problems, feedback.later_problems) == (("FIX-2",), ())
 
 
 @pytest.mark.parametrize("start_from", ["best", "last"])
 def test_after_a_failed_evaluation_the_last_good_feedback_is_used(start_from):
     rules = replace(NEVER_FLAT, start_from=start_from)
-    feedback = feedback_of(rules, judged(1, 0.6, "one", says="Add dates"), judged(2, None, "two"))
+    feedback = feedback_of(rules, evaluated(1, 0.6, "one", says="Add dates"), evaluated(2, None, "two"))
     assert feedback.problems == ("Add dates",)
     assert feedback.reasoning == "why 1"
     assert feedback.base is not None
@@ -356,18 +356,18 @@ def test_after_a_failed_evaluation_the_last_good_feedback_is_used(start_from):
 
 
 def test_with_no_good_verdict_at_all_the_last_answer_is_shown_without_feedback():
-    feedback = feedback_of(NEVER_FLAT, judged(1, None), judged(2, None))
-    assert feedback.base == judged(2, None)
+    feedback = feedback_of(NEVER_FLAT, evaluated(1, None), evaluated(2, None))
+    assert feedback.base == evaluated(2, None)
     assert (feedback.reasoning, feedback.problems) == ("", ())
 
 
 def test_a_fresh_start_has_the_feedback_but_not_the_answer():
-    feedback = feedback_of(replace(NEVER_FLAT, strategy="fresh"), judged(1, 0.6))
+    feedback = feedback_of(replace(NEVER_FLAT, strategy="fresh"), evaluated(1, 0.6))
     assert feedback.base is None
     assert (feedback.reasoning, feedback.problems) == ("why 1", ("FIX-1",))
 
 
 def test_the_loop_continues_with_the_best_of_several_candidates():
-    first, second = judged(1, 0.4, "weak"), replace(judged(1, 0.6, "strong"), candidate=2)
+    first, second = evaluated(1, 0.4, "weak"), replace(evaluated(1, 0.6, "strong"), candidate=2)
     assert feedback_of(NEVER_FLAT, first, second).base == second
     assert feedback_of(replace(NEVER_FLAT, start_from="last"), first, second).base == second
