@@ -1,7 +1,7 @@
-"""Alembic's entry: it gets its connection from `redraft.storage.engine.schema`, which also holds the lock.
+"""Alembic's entry point. `redraft.storage.engine.schema` calls it with a connection, and holds the lock of upgrades.
 
-On PostgreSQL each migration is a transaction, or several where it builds indexes (`migrations/online.py`); on SQLite
-all of them are one, which the caller has begun.
+On PostgreSQL, each migration is a transaction, or several transactions if it builds indexes (`migrations/online.py`).
+On SQLite, all migrations are one transaction, which the caller has begun.
 """
 
 from alembic import context
@@ -11,7 +11,7 @@ from redraft.storage.engine import admin_tables, bulk_tables
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
-    # One collection, which both modules fill when they are imported
+    # A set, because both modules add their tables to the same metadata when they are imported
     target_metadata=[*{admin_tables.metadata, bulk_tables.metadata}],
     render_as_batch=True,
     transactional_ddl=connection.dialect.name == "postgresql",

@@ -1,4 +1,4 @@
-"""Calls that an identical later call may take the reply of."""
+"""The cache key of calls: an identical later call can use the recorded reply."""
 
 import sqlalchemy as sa
 from alembic import op

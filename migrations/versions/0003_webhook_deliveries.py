@@ -1,4 +1,4 @@
-"""The outbox of webhooks."""
+"""The outbox of webhook deliveries."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""API keys: what they may do, until when, and when they were last used. Keys from before keep everything."""
+"""Scopes, expiry and last use of API keys. Existing keys get all scopes."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # Under the version before, a key with fewer scopes or an end would have all of them, for ever.
+    # The previous version ignores scopes and expiry, so it would accept a limited key for everything, for ever
     limited = "revoked_at IS NULL AND (scopes <> :everything OR expires_at IS NOT NULL)"
     revoking = sa.text(f"UPDATE api_keys SET revoked_at = created_at WHERE {limited}")  # noqa: S608
     op.execute(revoking.bindparams(everything=_EVERYTHING))

@@ -1,4 +1,4 @@
-"""Indexes for pruning and metrics, and one without which a deleted iteration reads all evaluations."""
+"""Indexes for pruning and metrics, and an index for the deletion of iterations, which otherwise scans evaluations."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Rubrics, panels, audits, rescoring and ratings; calls that belong to no job."""
+"""Rubrics, several evaluators, audits, rescoring and ratings; calls without a job."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Observations of what accepted answers cite, and what a model finds of an answer's claims."""
+"""Observations of the sources that accepted answers cite, and verdicts of models on the claims of an answer."""
 
 import sqlalchemy as sa
 from alembic import op

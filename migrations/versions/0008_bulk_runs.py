@@ -1,4 +1,4 @@
-"""Datasets, runs and their items; the run that a job belongs to."""
+"""Datasets, runs and their items, and the run of a job."""
 
 import sqlalchemy as sa
 from alembic import op

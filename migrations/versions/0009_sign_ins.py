@@ -1,4 +1,4 @@
-"""Sign-ins: browsers that an API key was shown to."""
+"""Sign-ins of browsers with an API key."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""An index that tells what jobs that ended since some time came to and cost, without reading the jobs."""
+"""A covering index for the outcomes and the cost of jobs that ended after some time."""
 
 from migrations.online import create_index, drop_index
 

@@ -1,4 +1,4 @@
-"""The texts of bad rows, as far as they could be read."""
+"""The texts of invalid rows, by which users find the rows in the file."""
 
 import sqlalchemy as sa
 from alembic import op

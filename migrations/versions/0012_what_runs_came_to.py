@@ -1,4 +1,4 @@
-"""An index that tells what the jobs of a run came to and cost, without reading the jobs."""
+"""A covering index for the outcomes and the cost of the jobs of a run."""
 
 from migrations.online import create_index, drop_index
 

@@ -1,4 +1,4 @@
-"""The texts of each version of a profile that has judged."""
+"""The texts of each version of a profile that was used in an evaluation."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""When a run was resumed last, and how long it had lain still."""
+"""The time of a run's last resume, and the total time for which the run was ended before it was resumed."""
 
 import sqlalchemy as sa
 from alembic import op

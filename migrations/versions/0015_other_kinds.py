@@ -1,4 +1,4 @@
-"""An index of the kinds of jobs of which there are few, for lists of them."""
+"""A partial index for lists of jobs of rare kinds."""
 
 from migrations.online import create_index, drop_index
 

@@ -1,4 +1,4 @@
-"""Webhooks of bulk runs: what a run asks for, and deliveries that belong to a run instead of a job."""
+"""Webhooks of bulk runs: the webhook of a run, and deliveries of a run instead of a job."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""An index of the jobs that were continued, of which there are few, to count those that stay accepted."""
+"""A partial index of continued jobs, to count those that stay accepted."""
 
 from migrations.online import create_index, drop_index
 

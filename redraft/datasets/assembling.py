@@ -9,16 +9,18 @@ from redraft.datasets.lines import fault_in
 from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
-# A row with an empty answer is evaluated, never generated: a generation would cost money without a request for it
+# If the answer is empty, the row is still an evaluation: a generation would cost money that nobody has requested
 _KEPT_EMPTY = ("answer", "vars")
 
 
 class Draft:
-    """The parts of a row that were read so far.
+    """A row while its columns are read.
 
     Attributes:
-        fields: the fields of a request, nested as there.
-        given: the columns with their values as they came.
+        fields: the fields of a request, nested like a request.
+        vars: the variables of the row's templates.
+        unused: the columns that fill no field, with their values.
+        given: all columns with their unchanged values.
     """
 
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class Draft:
         self._filled: dict[str, str] = {}
 
     def whole(self) -> dict[str, Any]:
-        """The whole row as one object, without what it leaves out."""
+        """Return the whole row as one object, without empty parts."""
         own = {
             "custom_id": self.custom_id,
             "human_score": self.human_score,
@@ -44,7 +46,7 @@ class Draft:
         return {**self.fields, **{name: value for name, value in own.items() if value is not None}}
 
     def unstorable(self, text: str) -> list[FieldError]:
-        """The columns with texts that no database stores; `text` is the canonical JSON of the row."""
+        """Return an error for each column whose text the databases cannot store. `text` is the row's canonical JSON."""
         if fault_in(text) is None and "\\u0000" not in text:
             return []
         return [
@@ -54,7 +56,7 @@ class Draft:
         ]
 
     def fill(self, target: str, column: str, value: Any) -> None:
-        """Set a field; an error if another column has set it."""
+        """Set a field, or add an error if another column has set the field."""
         before = self._filled.setdefault(target, column)
         head, dot, tail = target.partition(".")
         if before != column:
@@ -118,9 +120,9 @@ _SETTERS: dict[str, Callable[[Draft, Any], None]] = {
 
 
 def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bool) -> Draft:
-    """Read the columns of a row. A null or an empty cell leaves its field to the defaults of the run.
+    """Read the columns of a row. A null or an empty cell does not set its field, so the run's default applies.
 
-    `is_table`: the values are cells, whose texts may stand for numbers and JSON.
+    `is_table`: the values are cells, whose texts are converted to numbers and JSON.
     """
     draft = Draft()
     for column, value in pairs:
@@ -139,7 +141,8 @@ def assemble(pairs: Iterable[tuple[str, Any]], columns: Columns, *, is_table: bo
 
 
 def _nothing_known(unused: Mapping[str, Any]) -> FieldError:
-    """The error of a row without a known column: all such rows would be the same request."""
+    """Return the error of a row without a column that fills a field."""
+    # Without this error, all such rows would be the same request
     words = f"No column fills a field; there are: {listed(list(unused))}. Rename or map one, as in instruct=question."
     for name, value in unused.items():
         if isinstance(value, list) and any(isinstance(each, dict) for each in cast("list[Any]", value)):

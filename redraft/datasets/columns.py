@@ -1,4 +1,4 @@
-"""Maps columns to fields: by name, by alias, or as the user maps them."""
+"""Maps the columns of a dataset to request fields: by name, by alias, or by the user's mapping."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,15 @@ ALIASES = {
     "target": "reference",
     "ideal": "reference",
 }
-# Each JSON row may have new names: more than these are not counted, so that memory stays bounded
+# Each JSON row may have new names. Further names are not counted, so that the memory stays bounded
 NAMES_KEPT_MAX = 1000
 _ECHOED_CHARS = 100
 
 
 class Columns:
-    """The meaning of a dataset's columns, and which of them are used.
+    """The fields that a dataset's columns fill, and counts of used and unused columns.
 
-    Raises Invalid if the mapping names an unknown field (code `invalid_mapping`).
+    Raises Invalid if the mapping has an unknown field (code `invalid_mapping`).
 
     Attributes:
         used: the last column that filled each field.
@@ -44,7 +44,7 @@ class Columns:
         self.blank: Counter[str] = Counter()
 
     def targets_of(self, column: str) -> tuple[str, ...]:
-        """The dotted names of the fields that a column fills; none if it is kept aside."""
+        """Return the dotted names of the fields that a column fills. Empty for an unused column."""
         known = self._known.get(column)
         if known is None:
             target = target_named(column)
@@ -70,7 +70,7 @@ class Columns:
     def check_header(self, header: Sequence[str]) -> None:
         """Check the columns of a table.
 
-        Raises Invalid if two columns mean one field (`ambiguous_columns`), or a mapped one is missing
+        Raises Invalid if two columns fill one field (`ambiguous_columns`), or a mapped column is missing
         (`invalid_mapping`).
         """
         absent = next((column for column in self._mapped if column not in header), None)
@@ -87,7 +87,7 @@ class Columns:
 
 
 def target_named(column: str) -> str | None:
-    """The field that a column's name means, in any case; blanks and hyphens count as `_`."""
+    """Return the field with the name of a column, or None. Case is ignored, and blanks and hyphens count as `_`."""
     head, dot, tail = column.strip().partition(".")
     if dot and tail and _folded(head) in OPEN:
         return f"{_folded(head)}.{tail}"
@@ -97,7 +97,7 @@ def target_named(column: str) -> str | None:
 
 
 def suggestion(column: str) -> str | None:
-    """A field with a similar name, for a column that fills none."""
+    """Return a field with a name similar to the column's, or None."""
     near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.75)
     return near[0] if near else None
 
@@ -114,7 +114,7 @@ def pointer_of(target: str) -> str:
 
 
 def shown(name: Any) -> str:
-    """A column name for messages: on one line, shortened."""
+    """Return a column name for messages, on one line and shortened."""
     text = str(name)
     return repr(text[:_ECHOED_CHARS] + ("…" if len(text) > _ECHOED_CHARS else ""))
 
@@ -130,7 +130,7 @@ def guess(name: str, known: Sequence[str]) -> str:
 
 
 def no_field(name: str) -> str:
-    """The error for an unknown field, with a similar one."""
+    """Return the error message for an unknown field, with a similar field if there is one."""
     if name == "kind":
         return (
             "kind is no field: a row that has an answer becomes evaluate_answer, any other generate_answer."

@@ -1,9 +1,9 @@
-"""Writes results one line at a time: JSON lines, and CSV that a spreadsheet can open safely.
+"""Writes results one line at a time, as JSON lines or as CSV that is safe to open in a spreadsheet.
 
-A spreadsheet computes a cell that begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a line end as a
-formula, which can send the other cells to a server. Such a text gets an apostrophe before it, which means "text";
-numbers do not. Many spreadsheets also split cells at semicolons, tabs and line ends within quotes, so a formula behind
-one of these gets an apostrophe too. JSON lines have every text unchanged.
+A spreadsheet treats a cell as a formula if it begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a
+line end. A formula can send other cells to a server. So such a text gets an apostrophe before it, which means "text".
+Numbers are not changed. Many spreadsheets split cells at semicolons, tabs and line ends, even in quotes. So a formula
+after one of these gets an apostrophe, too. In JSON lines, texts are not changed.
 """
 
 import csv
@@ -18,15 +18,15 @@ from redraft.datasets.lines import BOM
 
 _SIGNS = "=+\\-@＝＋－＠"  # noqa: RUF001 - full-width forms are formulas, too
 _FORMULA = re.compile(rf"\s*[{_SIGNS}]|[\t\r\n]")
-# A minus or plus at the beginning of a line, with a blank behind it, is the bullet of a list.
-# The lookahead stops at the next tab, where the search starts again: the time is linear in the length of the text.
+# A minus or plus before a blank at the beginning of a line is a list bullet, and not a formula.
+# The lookahead stops at a tab, where the search starts again, so that the time is linear in the length of the text
 _FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n\t]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
 
 
 def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom: bool = False) -> Iterator[str]:
-    """A header and the rows as CSV of RFC 4180. A missing value is an empty cell; objects and lists are JSON.
+    """Yield a header and the rows as CSV (RFC 4180). A missing value is an empty cell. Objects and lists are JSON.
 
-    `bom`: begin with a byte order mark, by which Excel recognizes UTF-8.
+    `bom`: begin with a byte order mark, because Excel recognizes UTF-8 by it.
     """
     yield (BOM if bom else "") + _record(columns)
     for row in rows:
@@ -34,14 +34,14 @@ def csv_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, bom:
 
 
 def jsonl_lines(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    """A JSON object on a line for each row, with all columns in order; a missing value is null."""
+    """Yield a line with a JSON object for each row, with all columns in order. A missing value is null."""
     for row in rows:
         named = {column: row.get(column) for column in columns}
         yield json.dumps(named, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
 
 
 def cell_of(value: Any) -> str:
-    """The text of a cell that no spreadsheet computes."""
+    """Return the text of a cell, safe for spreadsheets."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -52,7 +52,7 @@ def cell_of(value: Any) -> str:
 
 
 def escape_formulas(text: str) -> str:
-    """The text with an apostrophe before each part that a spreadsheet could compute."""
+    """Put an apostrophe before each part of a text that a spreadsheet could treat as a formula."""
     return ("'" if _FORMULA.match(text) else "") + _FORMULA_WITHIN.sub("'", text)
 
 

@@ -1,11 +1,13 @@
-"""The hashes of rows and datasets: two are the same if they have the same values, however these are written.
+"""Computes the hashes of rows and datasets from their values, so that the format of the file does not matter.
 
-The hash of a row is the SHA-256 of its canonical JSON: one object with the fields that its columns fill (aliases,
-mapping and dotted names resolved), `custom_id` if given, `human_score`, `human_pass`, `vars`, and the columns kept
-aside under `unused`. Names are sorted, there is no white space, numbers without a fraction are integers (1.0 is 1), and
-texts are UTF-8 with the escapes that JSON demands. The hash of an unreadable row is that of its text. The hash of a
-dataset, its version, is the SHA-256 of the 32 bytes of each row in order; blank lines, encoding, line ends, order of
-columns and delimiter do not change it.
+The hash of a row is the SHA-256 of its canonical JSON. This is one object with the request fields that the columns of
+the row fill, and with `custom_id`, `human_score`, `human_pass`, `vars` and `unused` (the columns that fill no field).
+Aliases, mapping and dotted names are resolved. Names are sorted, and there is no white space. Numbers without a
+fraction are integers (1.0 is 1). Texts are UTF-8 with only the escapes that JSON requires. The hash of a row that
+cannot be read is the hash of its text.
+
+The hash of a dataset is its version: the SHA-256 of the 32 bytes of each row hash in order. Blank lines, encoding, line
+ends, order of columns and delimiter do not change the version.
 """
 
 import hashlib
@@ -19,7 +21,7 @@ _EMPTY = 0
 
 
 def canonical(row: Mapping[str, Any]) -> str:
-    """The canonical JSON of a row. Raises ValueError if it holds a number that JSON does not have."""
+    """Return the canonical JSON of a row. Raises ValueError if a number is not finite, which JSON cannot express."""
     return json.dumps(_whole(row), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -34,7 +36,7 @@ def _whole(value: Any) -> Any:
 
 
 def hash_of(text: str) -> str:
-    """SHA-256 in hex of a text, which may hold half a surrogate pair."""
+    """Return the SHA-256 of a text in hex. The text may have half a surrogate pair."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -50,9 +52,10 @@ class DatasetHash:
 
 
 class FirstLines:
-    """The first line of each id, in an open-addressing table of 32 to 64 bytes per id; a dict takes twice as much.
+    """The first line of each id, in a hash table with open addressing.
 
-    It keeps 8 bytes of a hash of each id: two of a million ids have the same with a probability of 3 in 100 million.
+    It needs 32 to 64 bytes per id, half as much as a dict. It stores 8 bytes of a hash of each id. The probability that
+    two of a million ids have the same 8 bytes is 3 in 100 million.
     """
 
     def __init__(self) -> None:
@@ -75,7 +78,7 @@ class FirstLines:
         return None
 
     def _slot_of(self, key: int) -> int:
-        """The slot of a key, or the free one for it."""
+        """Return the slot of a key, or the free slot for a new key."""
         keys, last = self._keys, len(self._keys) - 1
         slot = key & last
         while keys[slot] not in (_EMPTY, key):

@@ -1,4 +1,4 @@
-"""The fields that a column can fill, by dotted name, and how the text of a cell becomes their value."""
+"""Lists the fields that a column can fill, by dotted name, and converts the text of a cell to the value of a field."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 
 Kind = Literal["text", "text_or_json", "integer", "number", "boolean", "json"]
 
-# Below these a column may have any name
+# These objects have any names, so a column such as `metadata.x` may have any name after the dot
 OPEN = ("metadata", "vars")
 
 _OWN: Mapping[str, Kind] = {"custom_id": "text", "human_score": "number", "human_pass": "boolean", "vars": "json"}
@@ -21,13 +21,13 @@ _BOOLEANS = {
 }
 _INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0+)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-# A comma before three digits or more may separate thousands, except after a single 0
+# Not with three digits or more after the comma, because the comma may separate thousands, except after a single 0
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})", re.ASCII)
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """All fields that a column may fill: those of both requests and of the objects in them, and the row's own."""
+    """Return the kinds of all fields that a column may fill: the fields of both request types, and of a row itself."""
     found: dict[str, Kind] = dict(_OWN)
     for model in (GenerateAnswer, EvaluateAnswer):
         schema = model.model_json_schema(by_alias=True)
@@ -37,12 +37,12 @@ def kinds() -> Mapping[str, Kind]:
 
 @cache
 def parts() -> frozenset[str]:
-    """The fields whose values are objects. They are merged name by name."""
+    """Return the fields whose values are objects. They are merged name by name."""
     return frozenset(name.rpartition(".")[0] for name in kinds() if "." in name) | set(OPEN)
 
 
 def kind_of(target: str) -> Kind | None:
-    """The kind of a field; None if there is no such field."""
+    """Return the kind of a field. None if there is no such field."""
     head, dot, name = target.partition(".")
     if head in OPEN and dot:
         return "text" if name else None
@@ -76,9 +76,9 @@ def _kind(types: set[Any]) -> Kind:
 
 
 def read_cell(value: Any, kind: Kind) -> Any:
-    """The value of a cell for a field of this kind; a cell of Parquet may have a type already.
+    """Convert a cell to the value of a field. A cell of Parquet may be no text, but a value with a type.
 
-    Raises ValueError if the text has another kind, with words that follow the name of the field.
+    Raises ValueError if the text has another kind. The message is the rest of a sentence after the field's name.
     """
     if not isinstance(value, str):
         return _read_typed(value, kind)
@@ -98,7 +98,7 @@ def read_cell(value: Any, kind: Kind) -> Any:
 
 
 def _read_typed(value: Any, kind: Kind) -> Any:
-    """Undo what Parquet does: a column of integers with gaps comes as floats, and a column of digits as numbers."""
+    # In Parquet, a column of integers with gaps may have floats, and a column of digits may have numbers
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "text" and isinstance(value, int | float) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Finds the format of a file by its name, otherwise by its first bytes."""
+"""Detects the format of a file by its name, or by its first bytes."""
 
 from pathlib import PurePath
 from typing import Literal, get_args
@@ -27,9 +27,9 @@ _PACKED = {
 
 
 def format_of(name: str, head: bytes) -> Format:
-    """The format of a file with this name, which may be empty, and these first bytes.
+    """Return the format of a file by its name, which may be empty, and its first bytes.
 
-    Raises Invalid if it is compressed (`unknown_format`) or has an unknown encoding (`unknown_encoding`).
+    Raises Invalid if the file is compressed (`unknown_format`), or has an unknown encoding (`unknown_encoding`).
     """
     packed = next((words for magic, words in _PACKED.items() if head.startswith(magic)), None)
     if packed:

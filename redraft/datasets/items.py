@@ -1,4 +1,4 @@
-"""Turns rows into requests: the defaults of a run, the row and the overrides are merged and validated as one body."""
+"""Converts rows to requests. The defaults of a run, the row and the overrides are merged and validated as one body."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ _NEVER_FOR_ALL = ("custom_id", "human_score", "human_pass", "answer")
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A good row.
+    """A valid row with its request.
 
     Attributes:
-        custom_id: unique within the dataset.
-        line: the first line of the row, from 1 on.
-        kind: `evaluate_answer` if the row has an answer.
-        request: validated; its models are not resolved.
-        human_score: the score of a person, 0 to 1.
+        custom_id: the id of the row, unique within the dataset.
+        line: the number of the row's first line, from 1.
+        kind: `evaluate_answer` if the row has an answer, otherwise `generate_answer`.
+        request: the validated request, whose models are not yet resolved.
+        human_score: the score by a person, 0 to 1.
         digest: the hash of the row without defaults and overrides.
     """
 
@@ -45,15 +45,15 @@ class Item:
 
 
 class Merger:
-    """Adds the defaults and overrides of a run, `vars` and any field of a job, to every row.
+    """Merges the defaults and overrides of a run into every row. They have `vars` and any field of a request.
 
-    Objects (`limits`, `sampling`, `metadata`, `vars`, …) are merged name by name; other values are replaced. Texts of
-    the run with braces are templates. Texts of a row are templates only if the row or the run has `vars`: without them,
-    a question about braces is sent as it is.
+    Objects (`limits`, `sampling`, `metadata`, `vars`, …) are merged name by name. Other values are replaced. Texts of
+    the run with braces are templates. Texts of a row are templates only if the row or the run has `vars`. So without
+    `vars`, a question about braces is sent unchanged.
     """
 
     def __init__(self, defaults: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None) -> None:
-        """Raises Invalid if a field is unknown or has an invalid value (code `invalid_request`)."""
+        """Check the fields. Raises Invalid if a field is unknown or has an invalid value (code `invalid_request`)."""
         self._defaults = _checked(defaults or {}, "defaults")
         self._overrides = _checked(overrides or {}, "overrides")
 
@@ -61,7 +61,7 @@ class Merger:
         return (row if isinstance(row, BadRow) else self.item(row) for row in rows)
 
     def item(self, row: Row) -> Item | BadRow:
-        """The item of a row, or the row with its errors."""
+        """Return the item of a row, or the row with its validation errors."""
         errors: list[FieldError] = []
         body = self._body(row, errors)
         model = EvaluateAnswer if "answer" in row.fields else GenerateAnswer
@@ -99,7 +99,8 @@ class Merger:
 
 
 def _fitting(layer: Mapping[str, Any], row: Row) -> dict[str, Any]:
-    """The fields of the run for this kind of row: a row with an answer takes no fields of a generation."""
+    """Return the fields of the run that apply to a row."""
+    # A row with an answer is an evaluation, so the fields of a generation do not apply to it
     known = (EvaluateAnswer if "answer" in row.fields else GenerateAnswer).model_fields
     return {name: value for name, value in layer.items() if name in known}
 
@@ -116,7 +117,8 @@ def _merge(into: dict[str, Any], layer: Mapping[str, Any], above: str) -> None:
 
 
 def _with_columns(error: FieldError, row: Row) -> FieldError:
-    """Name the unused columns if the instruction is missing: it may be in one of them."""
+    """Add the names of the unused columns to the error of a missing instruction."""
+    # The instruction may be in one of these columns
     if (error.pointer, error.code) != ("/instruct", "missing") or not row.unused:
         return error
     return replace(error, detail=f"{error.detail[:-1]}; columns that fill no field: {listed(list(row.unused))}.")
@@ -143,7 +145,7 @@ def _field_error(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Fiel
 
 
 def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The defaults or overrides of a run, validated with an instruction and criteria added."""
+    """Validate the defaults or overrides of a run. Required fields that only rows have are added for the validation."""
     given = dict(layer)
     variables = given.get("vars", {})
     errors = [

@@ -1,4 +1,4 @@
-"""Parses JSON lines, and the elements of one large JSON array, one at a time."""
+"""Parses JSON lines, and splits one large JSON array into its elements, one at a time."""
 
 import io
 import json
@@ -17,7 +17,7 @@ _ECHOED_CHARS = 60
 
 
 def parse_row(line: Line) -> dict[str, Any]:
-    """The object of a row. Raises ValueError with words that follow the place of the row."""
+    """Parse a row as a JSON object. Raises ValueError whose message is the rest of a sentence after `The row`."""
     if line.fault:
         raise ValueError(line.fault)
     value = parse_json(line.text.lstrip(BOM))
@@ -28,7 +28,7 @@ def parse_row(line: Line) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError if it is none, repeats a name, or has a number that is not finite."""
+    """Parse a JSON text. Raises ValueError if it is no JSON, repeats a name, or has a number that is not finite."""
     try:
         return strict_json.parse(text)
     except json.JSONDecodeError as error:
@@ -36,17 +36,17 @@ def parse_json(text: str) -> Any:
 
 
 def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
-    """The texts between the commas of a JSON array, with their line numbers.
+    """Yield the text of each element of a JSON array, with its line numbers.
 
-    Only brackets and strings are read, so an element that is no JSON does not affect those after it. Text after the
-    array, and an array that is not closed, are lines with a fault. Raises Invalid if the file does not begin with an
-    array (code `unknown_format`), or ends within a character.
+    Only brackets and strings are parsed, so that an invalid element does not affect the elements after it. Text after
+    the array, or the end of the file before the end of the array, is a line with a fault. Raises Invalid if the file
+    does not begin with an array (code `unknown_format`), or ends in the middle of a character.
     """
     return _Cutter(text, longest).elements()
 
 
 class _Cutter:
-    """Reads an array once, with one element of it in memory."""
+    """Splits an array in one pass. Only one element is in memory at a time."""
 
     def __init__(self, text: io.TextIOWrapper, longest: int) -> None:
         self._text = text
@@ -81,7 +81,7 @@ class _Cutter:
         return read_text(self._text, _CHUNK_CHARS, after_line=self._line, is_line=False)
 
     def _opened(self) -> str:
-        """The first characters after the opening bracket."""
+        """Read to the opening bracket, and return the first characters after it."""
         while chunk := self._read():
             text = chunk.lstrip()
             self._line += chunk.count("\n", 0, len(chunk) - len(text))
@@ -96,8 +96,8 @@ class _Cutter:
         return text[1:] or self._read()
 
     def _find_cut(self, chunk: str, at: int) -> int:
-        """Where the element ends; the length of the chunk if it goes on."""
-        # The backslash at the end of the chunk before escapes the first character of this one
+        """Return the position where the element ends, or the length of the chunk if the element does not end in it."""
+        # A backslash at the end of the previous chunk escapes the first character of this chunk
         at += self._is_escaped
         self._is_escaped = False
         while not self._is_closed and (found := self._marks().search(chunk, at)):

@@ -1,6 +1,6 @@
-"""Decodes a file into numbered lines of text, with one line in memory at a time.
+"""Decodes a file into numbered lines of text. Only one line is in memory at a time.
 
-A line with bytes that are not UTF-8 has a `fault`, so that the lines around it can still be used.
+A line with bytes that are not UTF-8 has a `fault`. The other lines of the file remain usable.
 """
 
 import codecs
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from redraft.errors import Invalid
 
-# A longer row is bad
+# A longer row is invalid, so that one row cannot fill the memory
 ROW_CHARS_MAX = 10_000_000
 
 HEAD_BYTES = 4096
@@ -28,10 +28,11 @@ class Line:
     """One line, or the lines of one row.
 
     Attributes:
-        number: the number of the first line, from 1 on.
-        text: with its line end; empty if it is too long.
-        length: in characters with the line end.
-        fault: why it cannot be read, for a person.
+        number: the number of the first line, from 1.
+        last: the number of the last line.
+        text: the text with its line end; empty if it is too long.
+        length: the number of characters, with the line end.
+        fault: a message that says why the line cannot be read, or None.
     """
 
     number: int
@@ -46,7 +47,7 @@ class Line:
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream with the bytes that were already read from it."""
+    """A stream that begins with bytes that were already read from it."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self._head = head
@@ -64,7 +65,10 @@ class _Rejoined(io.RawIOBase):
 
 
 def encoding_of(head: bytes) -> str:
-    """Python's name of the encoding, by the first bytes. Raises Invalid for any other (code `unknown_encoding`)."""
+    """Return Python's name of the encoding, by the first bytes of a file.
+
+    Raises Invalid if it is neither UTF-8 nor UTF-16 with a byte order mark (code `unknown_encoding`).
+    """
     if head.startswith(_UTF_32) or b"\x00\x00\x00" in head[:4]:
         raise Invalid(f"The file is in UTF-32. {_ADVICE}", code="unknown_encoding")
     if head.startswith(_UTF_16):
@@ -75,7 +79,10 @@ def encoding_of(head: bytes) -> str:
 
 
 def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
-    """The text of a file with its line ends; `head` has the bytes that were already read. Raises as `encoding_of`."""
+    """Return the text of a file with its line ends. `head` has the bytes that were already read.
+
+    Raises Invalid like `encoding_of`.
+    """
     encoding = encoding_of(head)
     mark = head[:2] if encoding == "utf-16" else codecs.BOM_UTF8
     # Some programs add a byte order mark at each save
@@ -87,7 +94,7 @@ def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
 
 
 def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
-    """All lines with blank ones; a line that is too long has no text. Raises as `read_text`."""
+    """Yield all lines, also blank lines. A line that is too long has no text. Raises Invalid like `read_text`."""
     number = 0
     end = ""
     while line := read_text(text, longest + 1, after_line=number):
@@ -104,9 +111,9 @@ def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[L
 
 
 def read_text(text: io.TextIOWrapper, size: int, *, after_line: int, is_line: bool = True) -> str:
-    """The next characters, or those up to the end of the line.
+    """Read at most `size` characters. If `is_line`, read at most to the end of the line.
 
-    Raises Invalid if the file ends within a character of UTF-16 (code `unknown_encoding`).
+    Raises Invalid if the file ends in the middle of a UTF-16 character (code `unknown_encoding`).
     """
     try:
         return text.readline(size) if is_line else text.read(size)
@@ -120,7 +127,7 @@ def too_long(length: int, longest: int) -> str:
 
 
 def fault_in(text: str) -> str | None:
-    """Why a text is invalid: it has bytes that are not UTF-8, or half a surrogate pair. None: it is valid."""
+    """Say why a text is invalid: it has bytes that are not UTF-8, or half a surrogate pair. None if it is valid."""
     if text.isascii():
         return None
     try:
@@ -135,9 +142,9 @@ def fault_in(text: str) -> str | None:
 
 
 def _skip_line(text: io.TextIOWrapper, number: int, piece: str) -> tuple[int, str]:
-    """The length and the last character of a line, whose first piece was read.
+    """Skip the rest of a line whose first piece was read. Return the length and the last character of the line.
 
-    A piece may end between CR and LF: the caller must not count that LF as a line.
+    A piece may end between CR and LF. The caller needs the last character, so that it does not count this LF as a line.
     """
     length = 0
     while piece:

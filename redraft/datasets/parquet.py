@@ -1,4 +1,4 @@
-"""Reads Parquet in a child process with limits; needs pyarrow, from `pip install redraft[parquet]`."""
+"""Reads Parquet files in a child process with limits. This needs pyarrow (`pip install redraft[parquet]`)."""
 
 import io
 import shutil
@@ -15,15 +15,15 @@ from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of
 from redraft.errors import Invalid
 from redraft.sandbox.parquet import CPU_S, MEMORY_MAX
 
-# Limit of all rows as JSON: some kilobytes of Parquet can contain any number of equal rows
+# Limit of all rows as JSON, because a few kilobytes of Parquet can contain any number of equal rows
 UNPACKED_CHARS_MAX = 4 << 30
 
 
 class ParquetTable:
-    """The names of the columns of a Parquet file, as `header`, and its rows as lines of JSON.
+    """A Parquet file: its column names (`header`), and its rows as lines of JSON.
 
-    Raises Invalid if pyarrow is not installed (`parquet_missing`), or the file is no Parquet (`unknown_format`) or too
-    large when unpacked (`file_too_large`).
+    Raises Invalid if pyarrow is not installed (`parquet_missing`), the file is no Parquet (`unknown_format`), or the
+    unpacked file is too large (`file_too_large`).
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ParquetTable:
         self.header: list[str] = [name for line in self._unpacked("header") for name in parse_json(line.text)]
 
     def rows(self) -> Iterator[Line]:
-        """Each row, with its number as line number. Raises Invalid if the file is damaged or too large."""
+        """Yield each row, with its row number as line number. Raises Invalid if the file is damaged or too large."""
         left = self._unpacked_chars_max
         for line in self._unpacked("rows"):
             left -= line.length
@@ -63,11 +63,11 @@ class ParquetTable:
 
 @contextmanager
 def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
-    """A process that unpacks the stream, until the block ends."""
+    """Start a process that unpacks the stream, and end it with the block."""
     with ExitStack() as parts:
         file = _with_number(stream, parts)
         file.seek(0)
-        # Our environment contains keys, so the child does not get it. Arrow's own pools exceed the memory limit
+        # The child does not get this process's environment, which has keys. Arrow's own pools exceed the memory limit
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
             env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},
@@ -83,7 +83,7 @@ def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
 
 
 def _with_number(stream: BinaryIO, parts: ExitStack) -> BinaryIO:
-    """The stream, or a copy of it in a file, which another process can read."""
+    """Return the stream if another process can read it, otherwise a copy in a temporary file."""
     try:
         stream.fileno()
     except OSError:

@@ -1,4 +1,4 @@
-"""The report of `datasets check`: the jobs that a run would make of a file, and their highest possible cost."""
+"""Builds the report of `datasets check`: the jobs of a run over a file, and their highest possible cost."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,20 +20,20 @@ _LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The highest possible cost of a request in USD; None if it is unknown, as without the prices of all models."""
+    """The highest possible cost of a request in USD. None if it is unknown, such as without a price of a model."""
 
     usd: Decimal | None
     unpriced_models: tuple[str, ...] = ()
 
 
-# The highest possible number of model calls of a request, and its highest possible cost
+# Functions that return the highest possible number of model calls of a request, and its highest possible cost
 CallsOf = Callable[[ItemRequest], int]
 CostOf = Callable[[ItemRequest], Cost]
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedColumn:
-    """A column that fills no field; `meant` is a field with a similar name."""
+    """A column that fills no field. `meant` is a field with a similar name, or None."""
 
     name: str
     rows: int
@@ -42,18 +42,18 @@ class UnusedColumn:
 
 @dataclass(slots=True)
 class Report:
-    """The findings about a dataset, read in the same way as by a run.
+    """The result of a check, which reads a dataset in the same way as a run.
 
     Attributes:
         kinds: the number of jobs of each kind.
         mapping: the column that fills each field.
-        never_seen: mapped columns that no row has.
-        samples: the first good rows as normal requests.
-        duplicates: bad rows with the id of an earlier row.
-        blank: the number of rows in which the column of a field is empty.
-        literal: rows that look like templates but have no `vars`: their braces are sent as they are.
+        never_seen: the mapped columns that no row has.
+        samples: the first valid rows as complete requests.
+        duplicates: the number of rows that have the id of an earlier row.
+        blank: the number of rows with an empty column, by field.
+        literal: the number of rows that have template braces but no `vars`. The braces are sent unchanged.
         calls_max: the highest possible number of model calls without retries.
-        cost_max_usd: their highest possible cost; None if a price is unknown.
+        cost_max_usd: the highest possible cost of these calls; None if a price is unknown.
     """
 
     format: Format
@@ -76,7 +76,7 @@ class Report:
     unpriced_models: list[str] = field(default_factory=list[str])
 
     def check_usable(self) -> None:
-        """Raise Invalid with the first errors if no row is good (code `no_good_rows`)."""
+        """Raise Invalid with the first errors if no row is valid (code `no_good_rows`)."""
         if not self.good:
             raise no_good_rows(self.errors)
 
@@ -92,7 +92,7 @@ class Report:
 
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
-    """The error for a file without a good row: the fields that all rows lack, otherwise the errors by line."""
+    """Return the error of a file without a valid row: the fields that all rows lack, or the errors by line."""
     lacks = (error for error in bad[0].errors if error.code in _LACKS and error.pointer.count("/") == 1)
     lacking = [error for error in lacks if all(error in each.errors for each in bad)]
     errors = [
@@ -104,16 +104,16 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
 
 
 def _without_field(error: FieldError) -> str:
-    """The detail without the name of the field, which the pointer has."""
+    """Return the detail without the name of the field, because the pointer has the name."""
     return error.detail.removeprefix(f"{error.pointer[1:]}: ")
 
 
 def check(
     reader: RowReader, merger: Merger, *, calls_of: CallsOf, cost_of: CostOf, errors_max: int = ERRORS_SHOWN
 ) -> Report:
-    """Read a dataset once, and report what a run would make of it, with `errors_max` bad rows, at least one.
+    """Read a dataset once, and report the jobs of a run over it. The report has at most `errors_max` invalid rows.
 
-    Raises Invalid if the file as a whole cannot be read, or has no rows.
+    Raises Invalid if the file as a whole is not readable, or has no rows.
     """
     report = Report(reader.format, reader.delimiter)
     for row in reader:

@@ -1,4 +1,4 @@
-"""Reads the rows of a file as fields of requests, one at a time: each good, or bad with its errors."""
+"""Reads the rows of a file as request fields, one row at a time. An invalid row is returned with its errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,22 +15,22 @@ from redraft.datasets.parquet import ParquetTable
 from redraft.datasets.tables import Table
 from redraft.errors import FieldError, Invalid
 
-# 96 bits: no two rows of a dataset get the same id by chance
+# 96 bits, so that two different rows practically never get the same id
 _HASH_CHARS = 24
 _TOLD = ("instruct", "reference")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row with its columns resolved, not validated.
+    """One row whose columns are mapped to fields, but not validated.
 
     Attributes:
-        custom_id: the row's own, or `row_` and the beginning of its hash.
-        line: the first line, from 1 on; in Parquet the number of the row.
-        fields: the fields of a request that the row sets, nested as there.
-        human_score: the score of a person, 0 to 1.
+        custom_id: the id in the row, or `row_` and the beginning of the row's hash.
+        line: the number of the first line, from 1; in Parquet the number of the row.
+        fields: the request fields that the row sets, nested like a request.
+        human_score: the score by a person, 0 to 1.
         unused: the columns that fill no field.
-        digest: SHA-256 in hex of the canonical row (`redraft/datasets/digests.py`).
+        digest: the hash of the row (`redraft/datasets/digests.py`).
     """
 
     custom_id: str
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """An invalid row with its errors. The texts in `told` help a person to find it in the file."""
+    """An invalid row with its errors. The texts in `told` help users to find the row in the file."""
 
     line: int
     last_line: int
@@ -57,12 +57,13 @@ class BadRow:
 
 
 class RowReader:
-    """The rows of one file, to be read once.
+    """An iterator over the rows of one file, for one pass.
 
     Attributes:
-        delimiter: of a table in text; None for other formats.
-        columns: complete after the last row.
-        seen: the number of rows read, good and bad; `duplicates` of them had the id of an earlier one.
+        delimiter: the delimiter of CSV or TSV; None for other formats.
+        columns: the columns, complete after the last row.
+        seen: the number of rows that were read, valid and invalid.
+        duplicates: the number of rows that have the id of an earlier row.
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class RowReader:
     ) -> None:
         """Read the first bytes of a file and the header of a table.
 
-        Raises Invalid if the file as a whole cannot be read (`unknown_format`, `unknown_encoding`, `parquet_missing`,
-        `no_rows`, `invalid_header`, `duplicate_column`), or its columns are not clear (`ambiguous_columns`,
-        `invalid_mapping`).
+        Without `file_format`, the format is detected by the name and the first bytes. Without `delimiter`, the
+        delimiter of a table is detected by its first lines. `mapping` has the column of each field whose column has
+        another name. Rows with more than `row_chars_max` characters are invalid.
 
-        The format is found by the name and the first bytes, the delimiter of a table by its first lines. `mapping` has
-        the column of each field with another name. Rows with more than `row_chars_max` characters are bad.
+        Raises Invalid if the file as a whole is not readable (`unknown_format`, `unknown_encoding`, `parquet_missing`,
+        `no_rows`, `invalid_header`, `duplicate_column`), or if its columns are ambiguous (`ambiguous_columns`,
+        `invalid_mapping`).
         """
         self.columns = Columns(mapping or {})
         self.delimiter: str | None = None
@@ -97,11 +99,11 @@ class RowReader:
 
     @property
     def digest(self) -> str:
-        """The version of the dataset after the last row: SHA-256 in hex."""
+        """The version of the dataset, which is complete after the last row."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[Row | BadRow]:
-        """All rows in order. Raises Invalid if there are none (`no_rows`), or the rest of the file cannot be read."""
+        """Yield all rows in order. Raises Invalid if there are no rows (`no_rows`), or the rest is not readable."""
         for line, draft in self._drafts:
             self.seen += 1
             row = self._row(line, draft)
@@ -128,7 +130,7 @@ class RowReader:
         return self._records(table)
 
     def _objects(self, lines: Iterator[Line], header: Sequence[str] | None = None) -> Iterator[tuple[Line, Draft]]:
-        """The rows that are JSON objects. With a header they are rows of a table, and their values are cells."""
+        """Yield rows that are JSON objects. If there is a header, they are rows of a table with cells as values."""
         for line in lines:
             try:
                 row = parse_row(line)
@@ -172,7 +174,7 @@ class RowReader:
 
 
 def _first_bytes(stream: BinaryIO) -> bytes:
-    """Read until the buffer is full: one read of a pipe may return fewer bytes."""
+    # Several reads, because one read of a pipe may return fewer bytes
     head = b""
     while len(head) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(head))):
         head += piece
@@ -190,7 +192,8 @@ def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> Bad
 
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
-    """Return the texts of an invalid row. Its other values may be the reason for the errors."""
+    """Return the texts of an invalid row that help users to recognize it."""
+    # Only texts, because other values may be the reason for the errors
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")
     if isinstance(labels, dict):

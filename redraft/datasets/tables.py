@@ -1,6 +1,6 @@
-"""Reads CSV and TSV as records of cells, with their line numbers.
+"""Reads CSV and TSV as records of cells with their line numbers.
 
-After a record that is no CSV, reading continues with the next line.
+After an invalid record, reading continues with the next line.
 """
 
 import csv
@@ -20,22 +20,23 @@ _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
 _RECORD_LINES_MAX = 100_000
-# How many times the greatest length of a row is read again after unclosed quotes: more would take too long
+# After an unclosed quote, the lines of its record are read again. This is the limit of all such characters, as a
+# multiple of the maximum length of a row, because a file with many quotes could take too long
 _READ_AGAIN_MAX = 10
 
 
-# The lines of a row, and its cells with line feeds as line ends; without cells if the lines have a fault
+# The lines of a row, and its cells with line feeds as line ends. There are no cells if the lines have a fault
 Record = tuple[Line, list[str]]
 
 
 class Table:
-    """The header of a table, with `column N` for a column without a name, and its records.
+    """A table with its header and its records. A column without a name is named `column N`.
 
-    Raises Invalid if the header cannot be used (`no_rows`, `invalid_header`, `duplicate_column`).
+    Raises Invalid if the header is not usable (`no_rows`, `invalid_header`, `duplicate_column`).
     """
 
     def __init__(self, text: io.TextIOWrapper, delimiter: str | None, longest: int = ROW_CHARS_MAX) -> None:
-        # The limit of the module is global, and 128 KiB by default
+        # The csv module has one limit for all readers, by default 128 KiB, which is too low for long texts
         csv.field_size_limit(max(csv.field_size_limit(), longest))
         lines = lines_of(text, longest)
         sample = _sample(lines)
@@ -49,7 +50,7 @@ class Table:
         self.header = self._read_header()
 
     def records(self) -> Iterator[Record]:
-        """The records that are not empty; a wrong number of cells is a fault."""
+        """Yield the records that are not empty. A record with a wrong number of cells has a fault."""
         wanted = len(self.header)
         for line, cells in self._records:
             there = len(cells)
@@ -76,12 +77,12 @@ class Table:
 
 
 def sniff(lines: Sequence[str]) -> str:
-    """The delimiter with which most of the first lines have as many cells as the header, and more than one."""
+    """Return the delimiter with which most of the first lines have as many cells as the header, and several cells."""
     return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
 
 
 def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
-    """Whether records have blanks between a delimiter and a quote, as in `1, "a, b"`: these belong to no cell."""
+    """Whether records have blanks between a delimiter and a quote, as in `1, "a, b"`. Such blanks are skipped."""
     if not any(f"{delimiter} " in line and ' "' in line for line in lines):
         return False
     readers = (csv.reader(lines, delimiter=delimiter, skipinitialspace=skips) for skips in (False, True))
@@ -112,7 +113,7 @@ class _Overlong(Exception):  # noqa: N818 - ends a call of csv's reader
 
 
 class _Feed:
-    """Gives lines to csv's reader, and records the lines of each record."""
+    """The iterator of lines for csv's reader. It remembers the lines of the current record."""
 
     def __init__(self, lines: Iterator[Line], longest: int) -> None:
         self._lines = lines
@@ -142,7 +143,7 @@ class _Feed:
         self._length = 0
 
     def give_back(self) -> None:
-        """Let all lines of a record but the first be read again, within `_READ_AGAIN_MAX`."""
+        """Return all lines of a record except the first to the input, within the limits of `_READ_AGAIN_MAX`."""
         again = self.taken[1:]
         self._chars_left -= sum(line.length for line in again)
         self._lines_left -= len(again)

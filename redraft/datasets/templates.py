@@ -1,8 +1,8 @@
-"""Templates in texts of datasets and of run defaults. Double braces contain names of `vars`.
+"""Renders templates in texts of datasets and of run defaults. Double braces contain names of `vars`.
 
-Users send these texts, so the language is small: values, their parts, a few filters and `if`, without loops, calls and
-multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than the text,
-and each value of a filter is bounded: no row can keep a worker busy.
+Users send these texts, so the language is small: values, their members, a few filters and `if`. There are no loops,
+calls and multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than
+the text. The result of each filter is bounded. So no row can keep a worker busy.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ _NAMES_SHOWN = 20
 
 
 class TemplateFault(Exception):  # noqa: N818 - an error of a row, not of the program
-    """A text cannot be rendered."""
+    """Raised if a text cannot be rendered. The message is the rest of a sentence after the field's name."""
 
     def __init__(self, words: str, code: str) -> None:
         super().__init__(words)
@@ -61,7 +61,10 @@ def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Rows(ImmutableSandboxedEnvironment):
-    """An environment in which a dot reads a member of a JSON value, not a method: a column may be named `items`."""
+    """An environment in which a dot reads a member of a JSON value.
+
+    It never reads a method, because a column may have a name such as `items`.
+    """
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         try:
@@ -135,7 +138,7 @@ def _parts(value: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
-    """Check before compiling, because the compiler evaluates constant expressions."""
+    # The checks come before the compilation, because the compiler evaluates constant expressions
     _count(source)
     tree = _ROWS.parse(source)
     for node in tree.find_all(nodes.Node):
@@ -148,7 +151,8 @@ def _compiled(source: str) -> Template:
 
 
 def _count(source: str) -> None:
-    """Raise if there are too many tokens: the parser and the compiler recurse."""
+    """Raise TemplateSyntaxError if there are too many tokens."""
+    # The parser and the compiler recurse, so a long tag could overflow the stack
     total = in_tag = filters = depth = 0
     for line, kind, text in _ROWS.lex(source):
         if kind in _OPENING:

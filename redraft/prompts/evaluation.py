@@ -1,4 +1,4 @@
-"""Build evaluator prompts from profiles, and parse the replies."""
+"""Builds evaluator prompts from profiles, and parses the replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,14 +26,14 @@ def evaluation_prompt(
 ) -> Prompt:
     """Build the prompt of an evaluator call.
 
-    It shows no iteration, threshold, earlier score, feedback or weight, because these bias an evaluator.
+    The prompt has no iteration, threshold, earlier score, feedback or weight, because these bias an evaluator.
 
     Args:
-        profile: its prompt applies if there are no criteria.
-        request: the job.
+        profile: the profile, whose own prompt applies if there are no criteria.
+        request: the request of the job.
         answer: the answer to evaluate.
         criteria: the binary and scale criteria of this call.
-        complaint: for a repair, why the previous reply could not be used.
+        complaint: for a repair, the reason why the previous reply was not usable.
     """
     context = EvaluatorContext(profile.sees, profile.source_chars, profile.sources_chars, profile.media)
     values = context.values(request, answer, criteria, complaint)
@@ -55,9 +55,9 @@ def read_verdict(
     unclaimed: float = 1.0,
     finish_reason: str | None = "stop",
 ) -> Verdict | Unusable:
-    """Parse the reply `text` to `evaluation_prompt`; `unclaimed` is the score of an answer without claims.
+    """Parse the reply `text` to `evaluation_prompt`. `unclaimed` is the score of an answer without claims.
 
-    A verdict that also occurs in the texts of the request or in the answer may be planted, so it does not count.
+    A verdict that also occurs in the request or in the answer does not count, because it may be an injected text.
     """
     untrusted = UntrustedTexts(untrusted_texts(request, answer))
     if profile.reply.claims:
@@ -70,7 +70,8 @@ def read_verdict(
 
 
 def _entry(criterion: Criterion) -> dict[str, Any]:
-    """Return the schema of one verdict. The evidence comes first, because reasoning before a verdict improves it."""
+    """Return the schema of one verdict."""
+    # The evidence comes first, because a model's verdict is better after its reasoning
     verdict: dict[str, Any] = {"met": {"type": "boolean", "description": "Whether the statement is true of the answer"}}
     if criterion.kind == "scale":
         verdict = {"level": {"type": "integer", "minimum": 0, "maximum": SCALE_TOP}}

@@ -1,4 +1,4 @@
-"""Compute the template values of evaluator prompts, with untrusted texts in frames."""
+"""Computes the template values of evaluator prompts, with untrusted texts in frames."""
 
 import hashlib
 import json
@@ -25,7 +25,10 @@ _ANCHORS = {"0": "absent", str(SCALE_TOP): "fully"}
 
 @dataclass(frozen=True, slots=True)
 class CriterionView:
-    """A criterion without its weight and `required`, which would bias an evaluator; `anchors` are (level, meaning)."""
+    """A criterion without its weight and its `required`, which would bias an evaluator.
+
+    `anchors` are pairs of a level and its meaning.
+    """
 
     id: str
     text: str
@@ -79,7 +82,7 @@ class EvaluatorContext:
         return values | ({"criteria": tuple(map(criterion_view, criteria))} if criteria else {})
 
     def _sources(self, sources: Sequence[Source], answer: str, frames: "_Frames") -> tuple[str, ...]:
-        """Frame each source by itself, `source-1` first."""
+        """Return the sources in order, each in a frame of its own."""
         contents = [source.content for source in sources]
         if self.source_chars is not None:
             contents = [preview(visible(content), self.source_chars) for content in contents]
@@ -104,7 +107,7 @@ class _Frames:
 
 
 def source_text(source: Source, content: str) -> str:
-    """Join title, metadata and content of a source, all of which are untrusted."""
+    """Join title, metadata and content of a source. All of them are untrusted."""
     return f"{source.about}\n\n{content}" if source.about else content
 
 
@@ -116,10 +119,9 @@ def untrusted_texts(request: AnyRequest, answer: str) -> list[str]:
 
 
 def nonce_of(request: AnyRequest, answer: str) -> str:
-    """Return a nonce for the frames: a hash, because no text can contain its own hash and so close its frame.
-
-    It is not random, so that the same call has the same prompt and a recorded reply can be found.
-    """
+    """Return a nonce for the frames of untrusted texts."""
+    # A hash of the texts, because no text can contain its own hash and so close its frame. Not a random number, because
+    # a repeated call needs the same prompt, by which its recorded reply is found
     sources = [[source.title, source.metadata, source.content] for source in request.sources]
     whole = [request.instruct, answer, request.conversation, request.reference, sources]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]

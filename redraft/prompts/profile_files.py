@@ -1,4 +1,4 @@
-"""Read a profile from the files of a folder, check them against each other, and render each template once."""
+"""Reads a profile from the files of a folder, checks that they fit together, and renders each template once."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ FieldName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
 class ProfileError(Exception):
-    """A profile is invalid: `place` is its file, `words` describe the error."""
+    """Raised for an invalid profile. `place` is the invalid file, and `words` describe the error."""
 
     def __init__(self, place: str, words: str) -> None:
         super().__init__(f"{place}: {words}")
@@ -44,7 +44,7 @@ class ProfileError(Exception):
 
 
 class FieldMap(StrictModel):
-    """The mapping of the reply's fields to those of an evaluation."""
+    """The field of the reply for each field of an evaluation."""
 
     score: FieldName | None = None
     pass_flag: FieldName | None = None
@@ -98,7 +98,7 @@ class Profile:
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts of its files, by name."""
+        """The texts of the profile's files, by name."""
         templates = {f"{name}.j2": text for name, text in self.templates.items()}
         mapping = to_json(self.mapping, indent=2).decode()
         return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
@@ -118,7 +118,7 @@ def read(folder: Path, *, is_built_in: bool) -> Profile:
     """Read a profile from its folder.
 
     Raises:
-        ProfileError: a file is missing or invalid; it names only the first error.
+        ProfileError: if a file is missing or invalid. It describes only the first error.
     """
     name = folder.name
     try:

@@ -1,4 +1,4 @@
-"""Build generator prompts from templates. Texts of users and models are values in them, never templates."""
+"""Builds generator prompts from templates. Texts of users and models are only values in the templates."""
 
 import json
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ def generation_prompt(
 ) -> Prompt:
     """Build the prompt of a generation: the task, its criteria, and the feedback on earlier answers.
 
-    It contains at most one earlier answer, so that its length does not grow with the iterations. `feedback` is None in
-    the first iteration; `schema` is the JSON Schema of a structured answer.
+    The prompt has at most one earlier answer, so that its length does not grow with the iterations. `feedback` is None
+    in the first iteration. `schema` is the JSON Schema of a structured answer.
     """
     system = _render(
         "generate/system.j2",
@@ -43,14 +43,14 @@ def generation_prompt(
         has_form=bool(request.resp_format.strip()),
         is_structured=schema is not None,
     )
-    # The nonce does not depend on the answer, so that each iteration has the same task part of the prompt.
+    # The nonce does not depend on the answer, so that the task is the same text in each iteration
     nonce = nonce_of(request, "")
     task = _render(
         "generate/task.j2",
         instruct=request.instruct,
         resp_format=request.resp_format,
         eval_crit=request.eval_crit,
-        # The first iteration shows them too: the criteria alone raise the share of good answers (RefineBench).
+        # Also in the first iteration, because the criteria alone raise the share of good answers (RefineBench)
         criteria=[_criterion_line(each) for each in request.rubric or () if not each.hidden],
         grounding=request.grounds,
         sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
@@ -77,13 +77,14 @@ def _criterion_line(criterion: Criterion) -> str:
 
 
 def _source(number: int, source: Source, nonce: str) -> str:
-    """Write a source after its opening tag. The next tag closes it, which saves tokens."""
+    """Return a source with its opening tag."""
+    # Without a closing tag, which saves tokens: the next tag ends the source
     content = escape_delimiters(visible(source_text(source, source.content)), nonce, _TAGS)
     return f'<source-{number} id="{nonce}">\n{content}'
 
 
 def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
-    """Build a repair prompt: the same prompt with the invalid answer and its validation errors."""
+    """Build a repair prompt: the prompt, the invalid answer and its validation errors."""
     request = Message("user", _render("generate/repair.j2", complaint=complaint))
     given = (Message("assistant", answer.rstrip()),) if answer.strip() else ()
     return replace(prompt, messages=(*prompt.messages, *given, request))
@@ -100,7 +101,7 @@ def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, .
         base=feedback.base.answer if feedback.base else None,
         feedback=feedback_text(feedback),
     )
-    # A source can make the generator copy the tags around it.
+    # Without the nonce, because a source can make the generator copy the tags around the source
     return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
 
 
@@ -109,7 +110,7 @@ def _encourages(feedback: Feedback) -> bool:
 
 
 def feedback_text(feedback: Feedback) -> str:
-    """Write the feedback on earlier answers, without the answers."""
+    """Return the feedback on earlier answers, without the answers."""
     if _encourages(feedback):
         problems = (*feedback.cut, *feedback.vetoes)
         return _render("generate/encourage.j2", problems=problems, guidance=feedback.guidance)

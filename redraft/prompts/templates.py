@@ -1,4 +1,4 @@
-"""The sandbox that renders all templates. The texts of users and models are only values in it."""
+"""Renders templates in a sandbox. The texts of users and models are only values in the templates."""
 
 from collections.abc import Set as AbstractSet
 from typing import Any

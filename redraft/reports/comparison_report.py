@@ -1,4 +1,4 @@
-"""The report of a comparison, section by section. It never calls a difference that is not shown equality."""
+"""Builds the report of a comparison, section by section. It never reports an insignificant difference as equality."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def comparison_report(tables: ComparisonTables) -> Report:
         gates=tables.gates,
         notes=_notes(tables),
         sections=(
-            # The other sections show the other sentences.
+            # The other sections show the remaining sentences
             Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2]),
             _flips(found),
             _left_out(found),

@@ -1,6 +1,6 @@
-"""Reports and comparisons as JSON: the names of the domain, null for a figure that cannot be computed.
+"""Renders reports and comparisons as JSON, with the names of the domain. A figure that is unknown is null.
 
-Money is a decimal string. Only quotients of money are rounded, to the nano-dollar.
+An amount of money is a decimal string. Only quotients of money are rounded, to the nano-dollar.
 """
 
 import json
@@ -33,7 +33,7 @@ def render_json(tables: AnyTables) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
-        # The number has no exponent and no trailing zeros.
+        # `+ 0` turns -0 into 0; the format has no exponent and no trailing zeros
         return f"{value.quantize(_NANO).normalize() + 0:f}"
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

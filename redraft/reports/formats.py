@@ -1,4 +1,4 @@
-"""The formats of reports by name: media type, file suffix and render function."""
+"""Lists the formats of reports by name, each with its media type, file suffix and render function."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ COMPARISON_FORMATS: Mapping[str, Format[AnyTables]] = {
     "json": Format("application/json", ".json", render_json),
 }
 
-# The test cases of JUnit are the items of one run, so it has no comparison.
+# Not for comparisons: the test cases of JUnit are the items of one run
 FORMATS: Mapping[str, Format[RunTables]] = {
     **COMPARISON_FORMATS,
     "junit": Format("application/xml", ".xml", render_junit),

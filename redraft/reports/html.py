@@ -1,6 +1,6 @@
-"""Render reports as one HTML file without external resources: no script, no URL, one style sheet allowed by hash.
+"""Renders reports as one HTML file without scripts and URLs. A hash in its policy allows its only style sheet.
 
-The environment cleans and escapes every text except our own SVG.
+The Jinja environment cleans and escapes all texts. Only the SVG pictures of this package are not escaped.
 """
 
 from base64 import b64encode
@@ -22,7 +22,7 @@ from redraft.reports.tables import AnyTables, RunTables
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Links = Mapping[str, Callable[[str], str]]
-"""For the key of a section, a function that makes a URL of a cell in the first column of its tables."""
+"""By section key: a function that returns a URL for a cell in the first column of the section's tables."""
 
 
 def render_html(tables: AnyTables) -> str:
@@ -30,12 +30,12 @@ def render_html(tables: AnyTables) -> str:
 
 
 def render_body(tables: AnyTables, links: Links | None = None) -> Markup:
-    """Render a report without head, title and facts, for a page that has its own."""
+    """Render a report without head, title and facts, for a page that shows these itself."""
     return Markup(_render("body.html", tables, links or {}))  # noqa: S704 - escaped by the template
 
 
 def content_security_policy() -> str:
-    """Return the policy of the file's meta element. A server of the file also sends it as a header."""
+    """Return the Content-Security-Policy of the file's meta element. The API also sends it as a header."""
     digest = b64encode(sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

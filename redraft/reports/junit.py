@@ -1,6 +1,6 @@
-"""Render a run as JUnit XML for CI servers: a test case for each item and each gate.
+"""Renders a run as JUnit XML for CI servers, with a test case for each item and each gate.
 
-The file is valid under both schemas in use: that of Ant (windyroad) and that of Jenkins.
+The file is valid under both schemas in use: the schema of Ant (windyroad) and the schema of Jenkins.
 """
 
 from collections.abc import Iterable

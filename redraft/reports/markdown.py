@@ -1,6 +1,6 @@
-"""Render reports as GitHub Markdown for pull requests, with secondary sections folded.
+"""Renders reports as GitHub Markdown for pull requests. Less important sections are folded.
 
-Names and error texts are escaped: they become neither markup nor mentions, references or links of the host.
+Names and error texts are escaped, so that they cannot become markup, mentions, references or links.
 """
 
 import re
@@ -14,7 +14,7 @@ from redraft.reports.tables import AnyTables
 _FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# Hosts turn these into mentions, references and links even if escaped; an HTML comment prevents it invisibly.
+# GitHub and GitLab make mentions, references and links of these even if they are escaped. An HTML comment prevents it
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""The content of a report without a format. Text, Markdown and HTML render the same model."""
+"""The content of a report, which text, Markdown and HTML render."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from redraft.domain.bulk.gates import GateResult
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `numeric`: all columns but the first are figures. Others need the whole width of a page."""
+    """A table. `numeric`: all columns except the first have figures. Other tables need the whole width of a page."""
 
     caption: str
     headers: tuple[str, ...]
@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report; `notes` are sentences about missing data and caveats."""
+    """A whole report. `notes` are sentences about missing data and caveats."""
 
     title: str
     facts: tuple[tuple[str, str], ...]

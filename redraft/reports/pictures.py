@@ -1,4 +1,4 @@
-"""The pictures of a report: scores, pass rates, costs, first and returned scores, differences."""
+"""Draws the pictures of a report: scores, pass rates, costs, first and returned scores, differences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from redraft.domain.statistics.estimates import Mean
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
 from redraft.reports.wording import change, points, price
 
-# More dots make the page slow, so that scores are rounded to a coarser grid.
+# More dots make the page slow. If there are more, scores are rounded to a coarser grid
 _SPOTS_MAX = 600
 _GRIDS = (1000, 50, 20)
 _SMALLEST_SPOT, _LARGEST_SPOT = 2.5, 11.0
@@ -33,7 +33,7 @@ class Picture:
 
 
 def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | None) -> Picture | None:
-    """Draw a histogram of the scores of first and returned answers; None without scores."""
+    """Draw a histogram of the scores of first and returned answers. None without scores."""
     largest = max((each.count for each in (*first, *final)), default=0)
     if not largest:
         return None
@@ -74,7 +74,7 @@ def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
 
 
 def draw_pass_rates(yields: Sequence[IterationYield]) -> Picture | None:
-    """Draw the share accepted by each iteration with its interval; None without iterations."""
+    """Draw the share of items accepted by each iteration, with its interval. None without iterations."""
     if not yields:
         return None
     plot = Plot(x_min=0.5, x_max=len(yields) + 0.5)
@@ -106,7 +106,7 @@ def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
 
 
 def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
-    """Draw the cost of a newly accepted answer in each iteration; None if no such cost is known."""
+    """Draw the cost per newly accepted answer of each iteration. None if no such cost is known."""
     known = {each.number: each.cost_per_accepted_usd for each in yields if each.cost_per_accepted_usd is not None}
     if not known:
         return None
@@ -131,16 +131,16 @@ def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
 
 
 def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture | None:
-    """Draw first against returned scores. Items with the same scores are one larger dot."""
+    """Draw first scores against returned scores. Items with the same scores share one larger dot."""
     spots, grid = _spots(items)
     if not spots:
         return None
     plot = Plot(height=412)
     largest = max(spots.values())
     dots: list[Markup] = []
-    # The largest first, so that they do not cover the smaller ones.
+    # The largest dots first, so that they do not cover smaller dots
     for (first, final), number in spots.most_common():
-        # The area shows the number, except for the smallest dots, which must be visible.
+        # The area shows the number of items, except that the smallest dots are larger, to be visible
         radius = max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
         way = "unchanged" if abs(final - first) <= SAME else "helped" if final > first else "hurt"
         dots.append(tag("circle", cx=plot.x(first), cy=plot.y(final), r=radius, class_=way))
@@ -181,7 +181,7 @@ def _spots(items: Sequence[ItemOutcome]) -> tuple[Counter[tuple[float, float]], 
 
 
 def draw_differences(found: Comparison) -> Picture | None:
-    """Draw the differences of pass rate and mean score with their intervals; None without any."""
+    """Draw the differences of pass rate and mean score with their intervals. None if there are no differences."""
     kinds = (("pass rate", found.pass_rate, points), ("mean score", found.score, change))
     shown = [(name, mean, say(mean.value)) for name, mean, say in kinds if mean]
     if not shown:
