@@ -57,7 +57,7 @@ def describe_difference(
         doubt = f"from fewer than {ROWS_NEEDED} rows it is too narrow to rely on."
         doubt = doubt if p is None else "the exact test, which decides, says that chance alone may cause this."
         return (
-            f"Whether the {what} differs from {than} is open: {value} ({facts}). The interval leaves out 0, but {doubt}"
+            f"The {what} may or may not differ from {than}: {value} ({facts}). The interval leaves out 0, but {doubt}"
         )
     if difference.low == difference.high and difference.clusters >= ROWS_NEEDED:
         return (

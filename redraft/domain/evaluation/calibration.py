@@ -121,7 +121,7 @@ def _why_no_kappa(table: Crossing) -> str:
         return "There are no ratings that say yes or no."
     passes = {"people": table.person_passes, "the evaluator": table.evaluator_passes}
     who = " and ".join(name for name, count in passes.items() if count in (0, table.n))
-    return f"No variation: {who} gave the same verdict every time. Rate some that pass and some that fail."
+    return f"No variation: {who} gave the same verdict every time. Rate some answers that pass and some that fail."
 
 
 def suggest_threshold(

@@ -108,7 +108,7 @@ def read_verdict(
     verdicts = [(each, _read(reader, each)) for each in found]
     own = [(each, read) for each, read in verdicts if not _is_quoted(each, read, reader, untrusted)]
     if not own:
-        words = "The reply holds no verdict of its own, only what it quotes from the texts that it was given."
+        words = "The reply contains no verdict of its own, only verdicts that it quotes from the texts of the prompt."
         return Unusable("missing_score", words)
     first, read = own[0]
     if any(other != read for _, other in own):
@@ -116,7 +116,7 @@ def read_verdict(
     if isinstance(read, Unusable):
         return read
     if untrusted.is_contradicted(reader.state(read), found[-1].span.after):
-        return Unusable("ambiguous", "The reply gives another score in words behind its verdict.")
+        return Unusable("ambiguous", "After its verdict, the reply states a different score in words.")
     return first, read
 
 
@@ -167,7 +167,7 @@ def _find_objects(
     ]
     if is_truncated and (in_thought or not verdicts or not spans[-1].is_closed):
         reason = f"finish reason {finish_reason}" if finish_reason else "no finish reason"
-        raise UnreadableError("truncated", f"The reply was cut, or may have been ({reason}): {_excerpt(text)}")
+        raise UnreadableError("truncated", f"The reply is cut off, or may be ({reason}): {_excerpt(text)}")
     if not verdicts:
         is_invalid = any(value is None for value, _ in values) or not all(span.is_closed for span in spans)
         raise _no_verdict(text, is_invalid=is_invalid, has_objects=bool(spans), in_thought=in_thought)

@@ -226,7 +226,7 @@ class EvaluationFields(StrictModel):
             words = "profile '{profile}' brings its own criteria; a rubric goes with profile 'criteria'"
             raise PydanticCustomError("rubric_misplaced", words, {"profile": self.profile, "field": "rubric"})
         if (calls := evaluator_calls_max(self)) > EVALUATOR_CALLS_MAX:
-            words = "asks for up to {calls} evaluator calls per iteration, at most {most} are made"
+            words = "asks for up to {calls} evaluator calls per iteration, at most {most} are allowed"
             facts = {"calls": calls, "most": EVALUATOR_CALLS_MAX, "field": "evaluation"}
             raise PydanticCustomError("too_many_judge_calls", words, facts)
         return self

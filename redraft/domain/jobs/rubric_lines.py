@@ -71,7 +71,7 @@ def _read_json(text: str) -> list[Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"this is no JSON: {error}") from None
+        raise ValueError(f"this is not JSON: {error}") from None
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
@@ -81,7 +81,7 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
         raise ValueError("it cannot be read")
     statement = parts["statement"].strip()
     if not statement:
-        raise ValueError("it says nothing of the answer")
+        raise ValueError("it has no statement about the answer")
     check = None if parts["scale"] else _check(statement)
     own = check or {"text": statement, "kind": "scale" if parts["scale"] else "binary"}
     name = parts["id"] or unused_id(kebab(own.get("text") or own["check"]["kind"]), taken)

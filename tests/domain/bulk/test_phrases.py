@@ -64,11 +64,11 @@ def test_an_interval_without_0_is_never_called_no_difference():
     few = Mean(-0.2, -0.3, -0.1, 19, 19)
     assert direction_shown(few) is None
     assert describe_difference("mean score", few, than="before") == (
-        "Whether the mean score differs from before is open: -0.200 (95 % interval -0.300 to -0.100, 19 rows). The "
+        "The mean score may or may not differ from before: -0.200 (95 % interval -0.300 to -0.100, 19 rows). The "
         "interval leaves out 0, but from fewer than 20 rows it is too narrow to rely on."
     )
     assert describe_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
-        "Whether the pass rate differs from before is open: -20.0 points (95 % interval -30.0 points to -10.0 points, "
+        "The pass rate may or may not differ from before: -20.0 points (95 % interval -30.0 points to -10.0 points, "
         "19 rows, p = 0.062). The interval leaves out 0, but the exact test, which decides, says that chance alone may "
         "cause this."
     )
@@ -89,7 +89,7 @@ def test_no_difference_is_called_equal_or_shown_against_its_interval(
     elif p is None:
         assert not holds_0
     if p is not None and p >= 0.05 and not holds_0:
-        assert words.startswith("Whether the mean score differs from before is open")
+        assert words.startswith("The mean score may or may not differ from before")
 
 
 def test_shares_names_and_p_values_are_formatted_shortly():

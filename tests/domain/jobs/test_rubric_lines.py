@@ -56,8 +56,8 @@ def test_an_empty_text_is_no_rubric_and_each_criterion_has_an_id_of_its_own():
     ("text", "words"),
     [
         ("Good.\nmax_words=few", "criterion 2, 'max_words=few': needs a whole number"),
-        ("[1,", "this is no JSON"),
-        ('{"id": ', "this is no JSON"),
+        ("[1,", "this is not JSON"),
+        ('{"id": ', "this is not JSON"),
         ("is_json=1", "criterion 1, 'is_json=1': is_json takes no value"),
     ],
 )
