@@ -25,7 +25,7 @@ class CircuitBreaker:
         return self._wait_s > 0
 
     def acquire(self, now: float) -> float:
-        """How long to wait; 0 admits one probe while the circuit is open."""
+        """Return the seconds to wait. While the circuit is open, 0 admits one probe."""
         if not self.is_open:
             return 0.0
         if now < self._until:
@@ -38,12 +38,12 @@ class CircuitBreaker:
     def end_probe(self) -> None:
         self._is_probed = False
 
-    def fail(self, now: float, *, count: int = 1, asked_s: float = 0.0, is_probe: bool = False) -> None:
-        """Count the failures of one step. Only a failed probe doubles the wait: other calls began before it opened."""
+    def fail(self, now: float, *, count: int = 1, retry_after_s: float = 0.0, is_probe: bool = False) -> None:
+        """Count the failures of a step. Only a failed probe doubles the wait: other calls began before the opening."""
         self._left -= count
         if self._left > 0:
             return
-        wait_s = asked_s
+        wait_s = retry_after_s
         if not self.is_open or is_probe:
             self._wait_s = min(_WAIT_MAX_S, self._wait_s * 2 or self._first_wait_s)
             wait_s = max(wait_s, self._wait_s)
@@ -51,7 +51,7 @@ class CircuitBreaker:
 
 
 class CircuitBreakers:
-    """The circuit breakers of this process. A model that answers has none."""
+    """The circuit breakers of this process. A model whose last call succeeded has none."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class CircuitBreakers:
         return circuit is not None and circuit.is_open
 
     def acquire(self, model: str) -> tuple[float, bool]:
-        """Return how long to wait, and whether the admitted caller is a probe."""
+        """Return the seconds to wait, and whether the admitted call is a probe."""
         with self._lock:
             circuit = self._circuits.get(model)
             if circuit is None:
@@ -73,16 +73,18 @@ class CircuitBreakers:
             return wait_s, circuit.is_open and not wait_s
 
     def record(self, model: str, errors: Sequence[ProviderError | None], *, is_probe: bool) -> None:
-        """Record the outcomes of a step's calls. Permanent failures say nothing about the next call."""
+        """Record the outcomes of the calls of a step. Permanent failures do not count: the request caused them."""
         transient = [error for error in errors if error and error.retryable]
         with self._lock:
             if None in errors:
                 self._circuits.pop(model, None)
             elif transient:
                 new = CircuitBreaker(self._settings.circuit_failures, self._settings.circuit_wait_s)
-                asked_s = max(error.retry_after_s or 0.0 for error in transient)
+                retry_after_s = max(error.retry_after_s or 0.0 for error in transient)
                 circuit = self._circuits.setdefault(model, new)
-                circuit.fail(self._clock.monotonic(), count=len(transient), asked_s=asked_s, is_probe=is_probe)
+                circuit.fail(
+                    self._clock.monotonic(), count=len(transient), retry_after_s=retry_after_s, is_probe=is_probe
+                )
 
     def end_probe(self, model: str) -> None:
         with self._lock:

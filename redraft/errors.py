@@ -3,12 +3,13 @@
 RedraftError
 ├── NotFound        a resource does not exist
 ├── Conflict        the state does not allow the request now
-├── Invalid         the input is wrong; `errors` says where
+├── Invalid         the input is wrong; `errors` has the wrong fields
 ├── Forbidden       not signed in, or not allowed
 ├── Unavailable     database, broker or worker cannot be reached now
 └── ProviderError   a model call failed
 
-Each entry point translates them in one table: `api/http/problems.py`, `worker/retries.py`, `redraft/cli/exits.py`.
+Each entry point has one table that translates the errors: `api/http/problems.py`, `worker/retries.py`,
+`redraft/cli/exits.py`.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ RETRYABLE_CODES: frozenset[str] = frozenset({"provider_rate_limited", "provider_
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong place in an input: a JSON pointer, words for a person, a code for a program."""
+    """A validation error of one field: a JSON pointer, a message for people, and a code for programs."""
 
     pointer: str
     detail: str
@@ -49,7 +50,7 @@ class FieldError:
 
 
 class RedraftError(Exception):
-    """The root; `code` is for programs, the message for people."""
+    """The base class. Programs read `code`, and people read the message."""
 
     code = "error"
 
@@ -69,7 +70,7 @@ class NotFound(RedraftError):  # noqa: N818 - the five kinds read as states, not
 
 
 def existing(value: T | None, noun: str, name: str) -> T:
-    """The value. Raises NotFound if it is None."""
+    """Return the value. Raises NotFound if the value is None."""
     if value is None:
         raise NotFound(noun, name)
     return value
@@ -103,11 +104,11 @@ class ProviderError(RedraftError):
     """A model call failed.
 
     Attributes:
-        code: an in-job code of the API, `draft_invalid` or `canceled` (of a call); it decides whether a retry can help.
-        http_status: None without an answer of the provider.
-        response: the provider's body as far as it could be read.
-        headers: the selected response headers (request id, rate limits).
-        is_adapted: the provider refused a part of the request, which the next call leaves out: repeat the call once.
+        code: one of the codes in docs/errors.md; the failures with `RETRYABLE_CODES` are transient.
+        http_status: None if the provider has not answered.
+        response: the body of the response, as far as it could be read.
+        headers: some headers of the response (request id, rate limits).
+        is_adapted: the provider refused a part of the request, and the next call omits this part. Repeat the call.
     """
 
     def __init__(
@@ -133,6 +134,6 @@ class ProviderError(RedraftError):
         return self.code in RETRYABLE_CODES
 
     def reword(self, message: str) -> None:
-        """Replace the message, where more of the request is known."""
+        """Replace the message by a more exact one, where more is known about the request."""
         self.message = message
         self.args = (message,)

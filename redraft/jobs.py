@@ -1,4 +1,4 @@
-"""Messages to workers, which have only ids as payload, and to watching clients."""
+"""The messages to workers, whose payload has only ids, and the messages to clients that watch a job."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -10,12 +10,12 @@ from redraft.domain.jobs.states import Step
 
 @dataclass(frozen=True, slots=True)
 class StepMessage:
-    """A step of a job is due. Stale and duplicate messages are harmless: the claim compares `step_no`."""
+    """The message that a step of a job is due. A stale or duplicate one has no effect: the claim compares `step_no`."""
 
     step: Step
     job_id: str
     step_no: int
-    # Whether the job is an item of a run: single jobs go first
+    # Items of runs have their own queue, which workers read after the queue of single jobs
     is_bulk: bool = field(default=False, compare=False)
 
     @property
@@ -33,12 +33,12 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that is being generated, for watching clients only.
+    """A piece of an answer that is being generated. Only clients that watch the job get it.
 
     Attributes:
-        candidate: the number of the candidate, from 1 on.
-        attempt: the number of the attempt; a higher one replaces the text of earlier ones.
-        offset: the characters of this attempt before the piece; 0 starts the text again.
+        candidate: the number of the candidate; the first one is 1.
+        attempt: the number of the attempt; its text replaces the text of lower attempts.
+        offset: the number of characters of this attempt before the piece; with 0 the text begins again.
     """
 
     iteration: int
@@ -49,12 +49,12 @@ class Delta:
     at: str = field(default_factory=_now, compare=False)
 
     def encode(self) -> str:
-        """Return the delta as JSON. ASCII escapes can encode lone surrogates too."""
+        """Return the delta as JSON in ASCII, since UTF-8 cannot encode lone surrogates."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def decode(cls, payload: bytes) -> Self | None:
-        """The delta, or None if another version has sent it in an unknown form."""
+        """The delta; None if another version has sent it in an unknown form."""
         try:
             return cls(**json.loads(payload))
         except (TypeError, ValueError):
@@ -67,5 +67,5 @@ CANARY_TASK = "redraft.canary"
 
 
 def canary_queue(worker_id: str) -> str:
-    """The queue that only this worker consumes."""
+    """The name of the queue that only this worker consumes."""
     return f"canary.{worker_id}"

@@ -1,6 +1,6 @@
 """Logging: structured lines to stderr, coloured on a terminal, otherwise JSON.
 
-No line has a text of users or models, or a secret.
+No line contains a secret, or a text of users or models.
 """
 
 import logging
@@ -12,6 +12,7 @@ import structlog
 
 from redraft.redaction import redact_values
 
+# These loggers write a line for each request or task
 _CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.trace", "celery.worker.strategy")
 
 
@@ -41,7 +42,7 @@ def configure_logs(level: str, log_format: str) -> None:
 
 
 def _log_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Log an uncaught exception instead of printing it: its traceback may have secrets."""
+    """Log an uncaught exception: the traceback that Python prints may contain secrets."""
     if issubclass(kind, Exception):
         structlog.get_logger().critical("crashed", exc_info=(kind, error, trace))
     else:
@@ -49,8 +50,8 @@ def _log_crash(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 def _redact_event(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    # After tracebacks became text, and before the renderer, whose escapes would hide secrets.
-    # Names with an underscore are structlog's own, and are not written.
+    # This processor runs after tracebacks became text, and before the renderer, whose escapes would hide secrets.
+    # structlog does not write names that begin with an underscore.
     return {
         name: value if name.startswith("_") else redact_values({name: value})[name] for name, value in event.items()
     }

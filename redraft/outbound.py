@@ -1,8 +1,9 @@
-"""Requests to URLs of users, which could point into our own network.
+"""Sends requests to URLs of users, which could point into the private network of the server (SSRF).
 
-A name is resolved once per request, all its addresses must be allowed, and the connection is made to one of these, so
-that a second answer of the resolver cannot change it. Host name and certificate are still those of the URL. There are
-no redirects, proxies and cookies. One timeout holds for the whole request, however slowly the receiver sends.
+Each request resolves the host name once. All addresses of the name must be allowed, and the connection is made to one
+of these addresses, so that a later answer of the resolver has no effect (DNS rebinding). TLS checks the certificate for
+the host name of the URL. There are no redirects, proxies or cookies. One timeout covers the whole request, so that a
+slow receiver cannot extend it.
 """
 
 import contextlib
@@ -20,12 +21,12 @@ from redraft.domain.admin.address_rules import Address, Allowed, all_addresses, 
 from redraft.domain.admin.urls import RequestTarget
 from redraft.errors import Forbidden, Unavailable
 
-# Returns the addresses of a name as texts; raises OSError or UnicodeError if there are none
+# Returns the addresses of a name as texts; raises OSError or UnicodeError if the name cannot be resolved
 Resolver = Callable[[str, int], Sequence[str]]
 
 TOTAL_S = 15.0
 _CONNECT_S = 5.0
-# A name with many dead addresses must not use up the timeout
+# A name with many unreachable addresses must not use up the timeout
 _ADDRESSES_TRIED_MAX = 4
 _BODY_BYTES_MAX = 4 * 1024
 _FAILURES = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, httpcore2.UnsupportedProtocol)
@@ -33,7 +34,7 @@ _FAILURES = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutE
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The status of an answer, and when to retry."""
+    """The status of a response, and its header `Retry-After`."""
 
     status: int
     retry_after: str | None
@@ -48,9 +49,9 @@ class Sender:
     """Posts to URLs of users, from any number of threads.
 
     Args:
-        allowed: what may be reached beside public addresses.
-        resolver: finds the addresses of names.
-        total_s: the timeout from the resolved name to the end of the answer.
+        allowed: the addresses and names that may be reached in addition to public addresses.
+        resolver: resolves names to addresses.
+        total_s: the timeout of a request and its response, after the name is resolved.
     """
 
     def __init__(self, allowed: Allowed, *, resolver: Resolver = resolve, total_s: float = TOTAL_S) -> None:
@@ -59,13 +60,13 @@ class Sender:
         self._total_s = total_s
 
     def why_not_host(self, host: str) -> str | None:
-        """A sentence why this host is refused, before its name is resolved; None: it is not."""
+        """Return the reason why the host is refused, as a sentence, or None. The name is not resolved."""
         return self._allowed.why_not_host(host)
 
     def post(self, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
         """Send one request.
 
-        Raises Forbidden if the target has an address that must not be reached, and Unavailable if no answer comes.
+        Raises Forbidden if the target has an address that must not be reached, and Unavailable if no response comes.
         """
         clock = _Clock(self._total_s)
         backend = _CheckedBackend(self._addresses(target), clock)
@@ -79,7 +80,7 @@ class Sender:
         literal = as_address(target.host)
         addresses = [literal] if literal else self._resolved(target)
         if any(self._allowed.why_not(target.host, address) for address in addresses):
-            words = "The receiver's name leads to an address that is not public (REDRAFT_WEBHOOK_ALLOW_PRIVATE)."
+            words = "The receiver's name has an address that is not public (REDRAFT_WEBHOOK_ALLOW_PRIVATE)."
             raise Forbidden(words, code="address_not_allowed")
         return addresses
 
@@ -89,7 +90,9 @@ class Sender:
         except (OSError, UnicodeError) as error:
             raise Unavailable("The receiver's name cannot be resolved.", code="receiver_unavailable") from error
         except ValueError as error:
-            raise Forbidden("The receiver's name leads to no address.", code="address_not_allowed") from error
+            raise Forbidden(
+                "The receiver's name has an address that cannot be read.", code="address_not_allowed"
+            ) from error
         if not addresses:
             raise Unavailable("The receiver's name has no address.", code="receiver_unavailable")
         return addresses
@@ -99,8 +102,8 @@ def _exchange(pool: httpcore2.ConnectionPool, target: RequestTarget, headers: Ma
     url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
     with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
         found = {name.lower(): value.decode("latin-1") for name, value in response.headers}
-        # The status is known, so a failure of the body does not matter. A short body is read to its end, because a
-        # receiver may fail if the connection is closed before
+        # The status decides, so a failure in the body is ignored. A short body is read to its end, because a receiver
+        # may fail if the connection is closed before that
         with contextlib.suppress(*_FAILURES):
             count = 0
             for piece in response.iter_stream():
@@ -121,7 +124,7 @@ def _words(error: Exception, clock: "_Clock") -> str:
 
 @lru_cache(maxsize=1)
 def _ssl_context() -> ssl.SSLContext:
-    # Reading the system's certificates takes tens of milliseconds
+    # The context is cached, since reading the certificates of the system takes tens of milliseconds
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -142,7 +145,7 @@ class _Clock:
 
 
 class _CheckedBackend(httpcore2.SyncBackend):
-    """Connects to the checked addresses, whatever the name."""
+    """Connects to the checked addresses, and never resolves the name again."""
 
     def __init__(self, addresses: Sequence[Address], clock: _Clock) -> None:
         self._addresses = addresses[:_ADDRESSES_TRIED_MAX]
@@ -150,9 +153,9 @@ class _CheckedBackend(httpcore2.SyncBackend):
 
     def connect_tcp(
         self,
-        host: str,  # noqa: ARG002 - the name, which is not asked for again
+        host: str,  # noqa: ARG002 - the name is not resolved again
         port: int,
-        timeout: float | None = None,  # noqa: ARG002 - the clock runs for the whole request
+        timeout: float | None = None,  # noqa: ARG002 - the clock covers the whole request
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
@@ -171,7 +174,7 @@ class _CheckedBackend(httpcore2.SyncBackend):
 
 
 class _TimedStream(httpcore2.NetworkStream):
-    """A stream with one timeout for all its reads and writes: that of a socket starts again with each byte."""
+    """A stream with one timeout for all reads and writes: the timeout of a socket begins again with each byte."""
 
     def __init__(self, inner: httpcore2.NetworkStream, clock: _Clock) -> None:
         self._inner = inner

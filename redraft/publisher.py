@@ -1,4 +1,4 @@
-"""Publishes to watching clients. One thread sends the publications of all threads in order, on a best-effort basis."""
+"""Publishes to clients that watch jobs. One thread sends the publications of all threads, in order and best effort."""
 
 import threading
 import time
@@ -11,18 +11,18 @@ import structlog
 log = structlog.get_logger()
 
 _BATCH_MAX = 200
-# Clients do not notice so short a delay, and a busy worker sends only a tenth of the batches
+# Clients do not notice such a short delay, and with it a busy worker sends a tenth of the batches
 _PAUSE_S = 0.05
-# How long `close` waits for a broker that hangs
+# The time after which `close` gives up a broker that hangs
 _CLOSE_WITHIN_S = 3.0
 
 
 class Publisher:
     """Sends publications from its own thread, so that `publish` never waits for the broker.
 
-    Publications that the broker refuses are lost, and clients poll. The first one after a pause is sent at once, the
-    next ones in batches. While `is_paused` returns true, publications are dropped. `on_failure` is called when the
-    broker refuses a batch.
+    Publications that the broker refuses are lost; clients also poll. The first publication after a pause is sent at
+    once, and later ones are sent in batches. While `is_paused` returns true, publications are dropped. `on_failure` is
+    called when the broker refuses a batch.
     """
 
     def __init__(self, client: redis.Redis, *, is_paused: Callable[[], bool], on_failure: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class Publisher:
         self._waiting.put((channel, payload))
         if self._thread is None:
             with self._turn:
-                # Another thread may have started it meanwhile
+                # Checked again under the lock, since another thread may have started the publisher
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
                     self._thread.start()
@@ -62,9 +62,9 @@ class Publisher:
                 time.sleep(_PAUSE_S)
 
     def _take(self) -> list[tuple[str, str] | None]:
-        """Take all queued publications, at least one."""
+        """Wait for a publication, and take all queued ones."""
         batch = [self._waiting.get()]
-        # No other thread takes from this queue
+        # `empty` is reliable here, since no other thread takes from this queue
         while len(batch) < _BATCH_MAX and batch[-1] is not None and not self._waiting.empty():
             batch.append(self._waiting.get())
         return batch

@@ -1,4 +1,4 @@
-"""Messages to workers, and notifications to clients that wait for a job. The database holds all state."""
+"""Sends messages to workers, and notifications to clients that wait for a job. The database holds all state."""
 
 import contextlib
 import time
@@ -22,18 +22,18 @@ from redraft.settings import Settings
 log = structlog.get_logger()
 
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
-# Failures that other settings must resolve, not time
+# Failures that only a change of settings resolves, so a retry is useless
 _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
-# The sweeper notifies again of unclaimed steps, so older messages would only fill the queue
+# The sweeper repeats messages of unclaimed steps, so older messages would only fill the queue
 _MESSAGE_LIFE_S = 120
 _PAUSE_S = 2.0
-# Workers read all queues of the first priority before any of the last
-_BEHIND_ALL = 9
+# kombu reads the queues of priority 0 before those of priority 9, so single jobs come before items of runs
+_LOWEST_PRIORITY = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """The Celery settings that differ from its defaults, or must not change; docs/decisions/0002 has the reasons."""
+    """The Celery settings that differ from the defaults, or must not change. docs/decisions/0002 has the reasons."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "accept_content": ["json"],
@@ -48,9 +48,9 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
-        # No limit: a worker must survive a long outage of its broker
+        # No limit, since a worker must survive a long outage of its broker
         "broker_connection_max_retries": None,
-        # During a failover the server answers READONLY, UNBLOCKED or MASTERDOWN: reconnect
+        # A reconnect helps during a failover, when the server answers READONLY, UNBLOCKED or MASTERDOWN
         "broker_channel_error_retry": True,
         "broker_connection_timeout": 1,
         "broker_pool_acquire_timeout": 1,
@@ -68,7 +68,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
 
 
 def canary_listener(worker_id: str) -> KombuQueue:
-    """The queue of one worker. It is never declared, so the broker keeps none of workers that are gone."""
+    """The queue of one worker. It is not declared, so that the broker keeps no queues of ended workers."""
     name = canary_queue(worker_id)
     return KombuQueue(name, Exchange("canary"), routing_key=name, no_declare=True, no_ack=True)
 
@@ -82,9 +82,9 @@ def delta_channel(job_id: str) -> str:
 
 
 class Queue:
-    """Sends message contracts by name, best effort and bounded to about a second.
+    """Sends messages, best effort. A call takes about a second at most.
 
-    A broker that failed gets no message for `_PAUSE_S`: hundreds of callers must not wait a second each.
+    After a failure of the broker, no message is sent for `_PAUSE_S`: otherwise hundreds of callers would wait a second.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -100,13 +100,13 @@ class Queue:
         self._publisher = Publisher(self._redis, is_paused=self._is_paused, on_failure=self._pause)
 
     def notify(self, message: StepMessage) -> bool:
-        """Notify the workers that a step is due; False if the broker does not take it (the sweeper notifies later)."""
+        """Notify the workers that a step is due. False if the broker fails; the sweeper then notifies them later."""
         if message.is_bulk:
-            return self._send(message.task, message.payload, BULK_QUEUE, priority=_BEHIND_ALL)
+            return self._send(message.task, message.payload, BULK_QUEUE, priority=_LOWEST_PRIORITY)
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
-        """Send a worker a canary through its own queue; False if the broker does not take it."""
+        """Send a canary message to a worker through its own queue. False if the broker does not accept it."""
         if not self._send(CANARY_TASK, {}, canary_listener(worker_id)):
             return False
         with contextlib.suppress(*_BROKER_FAILURES):
@@ -133,13 +133,13 @@ class Queue:
         return True
 
     def wake(self, job_id: str) -> None:
-        """Wake the clients that wait for a change of this job; if this is lost, they poll."""
+        """Wake the clients that wait for a change of this job. Clients also poll, since a notification may be lost."""
         self._publisher.publish(job_channel(job_id), "")
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
-        """Publish a piece of text to the clients that watch this job; lost pieces come with the whole answer.
+        """Publish a piece of text to the clients that watch this job. The complete answer replaces lost pieces.
 
-        Call `wake` for earlier events first: clients receive both in this order.
+        Call `wake` for earlier events first, since clients receive notifications and pieces in the order of the calls.
         """
         self._publisher.publish(delta_channel(job_id), delta.encode())
 
@@ -150,9 +150,10 @@ class Queue:
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:
-        """Write to the broker as messages do, to two keys that a cluster would keep apart.
+        """Send a write command for two keys. A user without write permission fails, and so does a cluster.
 
-        Raises Unavailable if it does not answer (`broker_unavailable`), or refuses the command (`broker_refuses`).
+        Raises Unavailable if the broker does not answer (`broker_unavailable`), or refuses the command
+        (`broker_refuses`).
         """
         try:
             self._redis.delete(*_NO_KEYS)

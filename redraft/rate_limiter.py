@@ -1,8 +1,8 @@
 """Rate limits of models, which all workers share through Valkey.
 
-A permit costs one Lua script; a model without a limit costs nothing. No thread waits here: a step without a permit is
-rescheduled. A step that waits for a slot is notified when one is free, and the slot is kept for it for some seconds, so
-that waiting steps need not poll.
+A permit takes one Lua script, and a model without a limit takes no request. No thread waits here: a step without a
+permit is rescheduled. A step can wait for a slot without polling: when a slot is free, the step is notified, and the
+slot is reserved for it for some seconds.
 """
 
 import json
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 _UNAVAILABLE_WAIT_S = 3.0
 _PAUSE_S = 2.0
-# If its notification is lost, a waiting step checks again by itself: later, the more steps wait before it.
+# A waiting step checks again in case its notification is lost. The time grows with the number of steps before it.
 _RECHECK_S_EACH = 0.1
 _RECHECK_MAX_S = 60.0
 
@@ -43,7 +43,7 @@ redis.call('ZREMRANGEBYSCORE', slots, '-inf', now)
 for _, call in ipairs(ask.made) do redis.call('ZADD', starts, now, call) end
 """
 
-# Returns {how many calls at once, ms to wait, how many wait for a slot}.
+# Returns {number of calls that may run at once, ms to wait, number of steps that wait for a slot}.
 _ACQUIRE = f"""{_PRELUDE}
 local wanted = #ask.calls
 redis.call('ZREM', slots, ask.step)
@@ -81,7 +81,7 @@ redis.call('ZREM', later, ask.step)
 return {{width, 0, 0}}
 """
 
-# Returns the steps to notify: single jobs before items of runs, then the oldest first, since ids grow with time.
+# Returns the steps to notify. Single jobs come before items of runs, and then the oldest job, since ids grow with time.
 _RELEASE = f"""{_PRELUDE}
 if ask.step ~= '' then
     redis.call('ZADD', waiting, string.find(ask.step, '|bulk', 1, true) and 1 or 0, ask.step)
@@ -98,6 +98,8 @@ for i = 1, #popped, 2 do
 end
 return called
 """
+# A slot outlives the timeout of its call by `slack_ms`, since a reply is stored after it. A slot is reserved for a
+# notified step for `promise_ms`. The keys of an unused limit expire after `forget_ms`.
 _TIMES = MappingProxyType({"slack_ms": 10_000, "promise_ms": 3_000, "forget_ms": 3_600_000})
 
 
@@ -106,9 +108,9 @@ class Permit:
     """Whether a step may make its calls.
 
     Attributes:
-        width: how many calls at once; 0 if the step must wait.
-        wait_s: how long it waits, or after what time it checks again although it was not notified.
-        is_called: it waits for a slot, and is notified when one is free.
+        width: the number of calls that may run at the same time; 0 if the step must wait.
+        wait_s: the time until the step tries again, even if it is not notified.
+        is_queued: whether the step waits for a slot, and is notified when a slot is free.
     """
 
     width: int
@@ -117,15 +119,15 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Over:
-    """The data that the next script reports: calls whose slots are free, and calls that were made without a permit."""
+class _Report:
+    """The input of the next script: `left` are calls whose slots are free, `made` are calls without a permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()
 
 
 class _Limits:
-    """The Lua scripts, with the limits of the settings."""
+    """Runs the Lua scripts with the limits of the settings."""
 
     def __init__(self, settings: Settings) -> None:
         self._limits = settings.model_limits
@@ -144,10 +146,10 @@ class _Limits:
     def of(self, model: str) -> "NamedLimit | None":
         return limit_of(model, self._limits)
 
-    def acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], over: _Over) -> Permit:
-        # Twice the timeout: a retry after an unusable reply uses the slot of the first call
+    def acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], report: _Report) -> Permit:
+        # Twice the timeout, since a retry after an unusable reply uses the slot of the first call
         ask = {"step": _encode(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
-        answer = self._run(self._acquire, limit, ask, over)
+        answer = self._run(self._acquire, limit, ask, report)
         if answer is None:
             return Permit(0, _UNAVAILABLE_WAIT_S)
         width, wait_ms, ahead = answer
@@ -155,23 +157,23 @@ class _Limits:
             return Permit(width, wait_ms / 1000)
         return Permit(0, min(_RECHECK_MAX_S, _RECHECK_S_EACH * ahead), is_queued=True)
 
-    def release(self, limit: "NamedLimit", over: _Over, newcomer: StepMessage | None = None) -> list[StepMessage]:
+    def release(self, limit: "NamedLimit", report: _Report, newcomer: StepMessage | None = None) -> list[StepMessage]:
         """Release slots, add the newcomer to the queue, and return the waiting steps to notify."""
-        if limit.calls_at_once is None and not over.made:
+        if limit.calls_at_once is None and not report.made:
             return []
         ask = {"step": _encode(newcomer) if newcomer else ""}
-        return [_decode(step) for step in self._run(self._release, limit, ask, over) or ()]
+        return [_decode(step) for step in self._run(self._release, limit, ask, report) or ()]
 
     def _run(
-        self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], over: _Over
+        self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], report: _Report
     ) -> list[Any] | None:
-        """Run a script; None if Valkey is away. Then all calls return at once for a moment, instead of timing out."""
+        """Run a script. None if Valkey fails, and for `_PAUSE_S` afterwards, so that few callers wait for a timeout."""
         if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
         keys = [f"redraft:gate:{limit.name}:{part}" for part in ("slots", "starts", "later", "waiting")]
         try:
-            return script(keys=keys, args=[json.dumps({**ask, **limits, **asdict(over), **_TIMES})])
+            return script(keys=keys, args=[json.dumps({**ask, **limits, **asdict(report), **_TIMES})])
         except (redis.RedisError, OSError) as error:
             log.warning("limits_unavailable", limit=limit.name, error=type(error).__name__)
             self._paused_until = time.monotonic() + _PAUSE_S
@@ -182,20 +184,20 @@ class _Limits:
 
 
 class LimiterSession:
-    """The permits that one worker thread holds while it works on a job."""
+    """The permits that a worker holds for one job."""
 
     def __init__(self, limits: _Limits, circuits: CircuitBreakers, notify: Callable[[StepMessage], object]) -> None:
         self._limits = limits
         self._circuits = circuits
         self._notify = notify
-        self._held: dict[NamedLimit, _Over] = {}
+        self._held: dict[NamedLimit, _Report] = {}
         self._probed = ""
 
     def acquire(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Permit]:
-        """Acquire permits for the calls of a step, by model: for all of them or none, with the model that refused.
+        """Acquire permits for all calls of a step, which are `wanted` by model, or for none of them.
 
-        A step takes over the slots of the step before it. With several models the circuit breakers are not asked: one
-        failing evaluator must not delay the others of its panel.
+        Returns the permit, and the model that refused it. A step uses the slots of the previous step again. With
+        several models no circuit breaker is used: one failing evaluator must not delay the others of a panel.
         """
         by_limit: dict[NamedLimit, list[str]] = {}
         models: dict[NamedLimit, str] = {}
@@ -211,7 +213,7 @@ class LimiterSession:
             self.release_all()
             return model, Permit(0, wait_s)
         width = sum(len(calls) for calls in wanted.values())
-        # The same order everywhere: two steps that hold one limit each would otherwise wait for each other
+        # All steps use the same order: otherwise two steps that hold one limit each could wait for each other
         for limit in sorted(by_limit, key=lambda limit: limit.name):
             permit = self._acquire(limit, message, by_limit[limit])
             if not permit.width:
@@ -227,18 +229,18 @@ class LimiterSession:
         return wait_s
 
     def _acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str]) -> Permit:
-        permit = self._limits.acquire(limit, message, calls, self._held.get(limit, _Over()))
-        self._held[limit] = _Over(calls if permit.width else ())
+        permit = self._limits.acquire(limit, message, calls, self._held.get(limit, _Report()))
+        self._held[limit] = _Report(calls if permit.width else ())
         return permit
 
     def record(self, model: str, errors: Mapping[str, ProviderError | None]) -> None:
-        """Record the outcomes of the calls to a model, by their ids."""
+        """Record the outcomes of calls to a model, by the ids of the calls."""
         self._circuits.record(model, list(errors.values()), is_probe=self._probed == model)
         limit = self._limits.of(model)
-        over = self._held.get(limit) if limit else None
-        if limit and over and limit.requests_per_minute:
-            unforeseen = [call for call in errors if call not in over.left]
-            self._held[limit] = replace(over, made=[*over.made, *unforeseen])
+        report = self._held.get(limit) if limit else None
+        if limit and report and limit.requests_per_minute:
+            unforeseen = [call for call in errors if call not in report.left]
+            self._held[limit] = replace(report, made=[*report.made, *unforeseen])
 
     def release_all(self) -> None:
         """Release all permits, and notify the steps that wait for the slots."""
@@ -257,7 +259,7 @@ class LimiterSession:
 
 
 class RateLimiter:
-    """Hands out permits; one per process."""
+    """The rate limiter of one process. It starts the sessions that acquire permits."""
 
     def __init__(self, settings: Settings, notify: Callable[[StepMessage], object], *, clock: Clock = CLOCK) -> None:
         self._notify = notify
@@ -265,7 +267,7 @@ class RateLimiter:
         self._circuits = CircuitBreakers(settings, clock)
 
     def must_acquire(self, model: str) -> bool:
-        """Whether a call to this model needs a permit; makes no request."""
+        """Whether a call to this model needs a permit. The check makes no request."""
         return self._limits.of(model) is not None or self._circuits.is_open(model)
 
     @contextmanager
@@ -277,10 +279,10 @@ class RateLimiter:
             session.release_all()
 
     def queue_for_slot(self, message: StepMessage, model: str) -> None:
-        """Queue a step whose row already waits; it is notified when a slot is free, which may be now."""
+        """Queue a step that is stored as waiting. The step is notified when a slot is free, perhaps at once."""
         limit = self._limits.of(model)
         if limit:
-            for notified in self._limits.release(limit, _Over(), message):
+            for notified in self._limits.release(limit, _Report(), message):
                 self._notify(notified)
 
     def close(self) -> None:
@@ -289,7 +291,7 @@ class RateLimiter:
 
 @dataclass(frozen=True, slots=True)
 class NamedLimit:
-    """A limit, and the name that all calls share which count against it."""
+    """A rate limit. All calls under the same name count against it."""
 
     name: str
     requests_per_minute: int | None
@@ -297,7 +299,7 @@ class NamedLimit:
 
 
 def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
-    """The limit of exactly this model, else that of the longest matching pattern; None without one."""
+    """The limit of this model, or else the limit of the longest pattern that matches it. None if there is no limit."""
     fitting = [name for name in limits if name.endswith("*") and model.startswith(name[:-1])]
     name = model if model in limits else max(fitting, key=len, default=None)
     return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None

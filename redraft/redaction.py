@@ -1,7 +1,7 @@
-"""Removes secrets from log lines and from messages of other programs: known ones by value, others by pattern.
+"""Removes secrets from log lines and from messages of other programs. Unknown secrets are found by patterns.
 
 Other programs often repeat a key or a URL with a password in their messages. From texts of users and models only known
-secrets are removed: a text that looks like a key is theirs.
+secrets are removed, since such a text may be about keys.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 MARK = "[secret]"
-# A shorter value is a part of too many words
+# A shorter value occurs in too many words
 _KNOWN_CHARS_MIN = 8
 # The ledger cuts nested values at the same depth
 _NESTING_MAX = 200
 
-# Keys of Redraft, OpenAI, Anthropic, webhooks and Google; providers show them with stars or dots in the middle
+# Keys of Redraft, OpenAI, Anthropic, webhooks and Google. Providers show keys with stars or dots in the middle
 _KEY = r"(?:\brd_|\bsk-|\b(?:pk|key)-(?=\S*\d)|\bwhsec_)[\w*.…+/=\-]{4,}|\bAIza[\w*.…\-]{20,}"
 _QUOTE = r"\\?[\"']"
 _HEADER = (
@@ -22,7 +22,7 @@ _HEADER = (
 )
 _SCHEME = r"(?i:(?:bearer|basic|token)\s+)?"
 _BEARER = r"\b(?i:bearer)\s+(?=[\w.~+/=*\-]{8})(?=\S*\d)"
-# Up to the last @, because passwords may have one. A number before a slash is a port
+# The match ends at the last @, because a password may contain an @. A number before a slash is a port
 _ADDRESS = r"\b[a-zA-Z][\w+.\-]{0,30}://[^\s:/?#@\"'<>]{0,200}:(?!\d+(?:[/?#]|$))"
 _NAME = rf"(?i:\b(?:password|passwd|pwd|secret|access_token)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?)"
 
@@ -33,7 +33,7 @@ _SECRET_PATTERNS = re.compile(
     rf"|(?P<name>{_NAME})[^\s\"',;&\\]+"
     rf"|{_KEY}"
 )
-# Each match of `_SECRET_PATTERNS` has one of these; the search for them is faster, and most texts have none
+# Each match of `_SECRET_PATTERNS` contains a hint. A search for hints is faster, and most texts contain none
 _HINTS = (
     *("@", "rd_", "sk-", "pk-", "key", "whsec_", "aiza"),
     *("authorization", "cookie", "bearer", "passw", "pwd", "secret", "token"),
@@ -45,19 +45,19 @@ _known: set[str] = set()
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Add values that this process must never write. One list per process, because it has one log."""
+    """Add values that this process must never write. The list is global, because the log of a process is."""
     _known.update(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)
 
 
 def redact_known(text: str) -> str:
-    """The text without known secrets. The longest is removed first, because it may contain another one."""
+    """The text without known secrets. Longer secrets are removed first, because they may contain shorter ones."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MARK)
     return text
 
 
 def redact(text: str) -> str:
-    """The text without known secrets and without texts that look like one."""
+    """The text without known secrets, and without parts that look like a secret."""
     text = redact_known(text)
     folded = text.lower()
     if not any(hint in folded for hint in _HINTS):
@@ -70,7 +70,7 @@ def redact_known_values(value: Any) -> Any:
 
 
 def redact_values(value: Any) -> Any:
-    """Nested values without secrets and without all values with the name of a secret. Other objects become texts."""
+    """Nested values without secrets, and without values whose name is that of a secret. Other objects become texts."""
     return _walk(value, redact, _NESTING_MAX, hides_named=True)
 
 

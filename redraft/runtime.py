@@ -1,4 +1,4 @@
-"""The composition root: from settings to the services that every entry point uses."""
+"""Builds the services that every entry point uses from the settings."""
 
 from redraft.domain.admin.address_rules import Allowed
 from redraft.operations.services import Services

@@ -1,6 +1,6 @@
 """Checks the values of settings: URLs, keys, and the environment that HTTP clients read.
 
-Each check returns words for a value that cannot work, otherwise None. The words never repeat the value, which may have
+Each check returns a message for an invalid value, or else None. The message never repeats the value, which may contain
 a password.
 """
 
@@ -31,6 +31,7 @@ _HEADER = re.compile(r"[\x21-\x7e]+")
 NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
 _SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
 _HOST_NAME = re.compile(r"[^\s/@?#%*]+")
+# Standard Webhooks asks for 24 to 64 bytes
 _SECRET_BYTES = range(24, 65)
 
 
@@ -63,6 +64,7 @@ def redis_url(url: str) -> str:
 
 
 def _broker_url(url: str, socket_scheme: str, database_name: str) -> str:
+    # kombu and redis-py have different schemes for Unix sockets, and different names for the number of the database
     parts = urlsplit(url)
     if parts.scheme in _SOCKET_BROKERS:
         numbers = [(database_name, value) for _, value in parse_qsl(parts.query)]
@@ -95,7 +97,7 @@ def http_error(url: str) -> str | None:
 
 
 def key_error(key: str) -> str | None:
-    """Check a key that is sent in an HTTP header. Blanks around it are removed before it is sent."""
+    """Check a key that is sent in an HTTP header. Blanks around the key are allowed, since they are not sent."""
     stripped = key.strip()
     if not stripped or _HEADER.fullmatch(stripped):
         return None
@@ -111,7 +113,7 @@ def secrets_error(secrets: str) -> str | None:
 
 
 def webhook_keys(secrets: str) -> list[bytes]:
-    """The keys of such secrets; an empty one for each secret with another form."""
+    """Decode the keys of webhook secrets. A secret with another form gives an empty key."""
     return [
         _decoded(secret.removeprefix("whsec_")) if secret.startswith("whsec_") else b"" for secret in secrets.split()
     ]
@@ -126,17 +128,17 @@ def _decoded(text: str) -> bytes:
 
 def places_error(text: str) -> str | None:
     if switch := next((part for part in _parts(text) if part in _SWITCHES), None):
-        return f"holds {switch!r}, which names no host: name what may be reached, as in 10.0.0.0/8 hooks.internal"
+        return f"holds {switch!r}, which names no host: name networks and hosts, such as 10.0.0.0/8 hooks.internal"
     try:
         _, names = networks_and_names(text)
     except ValueError as error:
-        return f"holds what is neither a network nor a name: {error}"
+        return f"holds a part that is neither a network nor a name: {error}"
     strange = next((name for name in sorted(names) if not _HOST_NAME.fullmatch(name)), None)
     return f"holds {strange!r}, which is neither a network nor a name" if strange else None
 
 
 def networks_and_names(text: str) -> tuple[tuple[IPv4Network | IPv6Network, ...], frozenset[str]]:
-    """The networks and names, separated by spaces or commas. Raises ValueError for a bad network."""
+    """The networks and names in a text, where spaces or commas separate them. Raises ValueError for a bad network."""
     numeric = [part for part in _parts(text) if "/" in part or ":" in part or NUMERIC_NAME.fullmatch(part)]
     names = frozenset(part.rstrip(".") for part in _parts(text) if part not in numeric)
     return tuple(ip_network(part) for part in numeric), names
@@ -147,10 +149,10 @@ def _parts(text: str) -> list[str]:
 
 
 def environment_errors(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The variables that HTTP clients read but cannot use, each with the reason."""
+    """Yield the variables that HTTP clients read but cannot use, each with the reason."""
     for name in (*_PROXY_NAMES, *(name.lower() for name in _PROXY_NAMES)):
         value = environment.get(name)
-        # Clients take a value without a scheme for http://
+        # HTTP clients read a value without a scheme as http://
         parts = _split(value if "://" in value else f"http://{value}") if value else None
         if value and (parts is None or parts.scheme not in _PROXIES or not parts.hostname):
             yield name, "must look like http://host:port, https://host:port or socks5://host:port"
@@ -172,7 +174,7 @@ def _holds_certificates(file: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None if it or its port is invalid."""
+    """The parts of a URL. None if the URL or its port is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port

@@ -1,4 +1,4 @@
-"""All settings, read once from the environment, `.env` and `redraft.toml`. Nothing else reads them."""
+"""All settings. They are read once from the environment, `.env` and `redraft.toml`, and only here."""
 
 import hashlib
 import os
@@ -16,17 +16,17 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from redraft import setting_values
 
-# The path of a Unix socket may have 107 bytes on Linux and 103 on macOS
+# The maximum length of the path of a Unix socket is 107 bytes on Linux, and 103 on macOS
 _SOCKET_PATH_BYTES = 100
 
 
 def _either(name: str) -> Any:
-    """A setting that is also read under the name that the provider's SDK uses, without the prefix."""
+    """The names of a setting that the SDK of the provider also reads, under the name without the prefix."""
     return AliasChoices(f"REDRAFT_{name}", name)
 
 
 class ModelPrice(BaseModel, frozen=True):
-    """USD per million tokens; `cached_input` defaults to `input`."""
+    """Prices in USD per million tokens. The default of `cached_input` is `input`."""
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
@@ -42,7 +42,7 @@ class ModelLimit(BaseModel, frozen=True, extra="forbid"):
     calls_at_once: int | None = Field(default=None, ge=1)
 
 
-# How many times the first timer must fit into the second: a lease must outlive two lost heartbeats
+# The first timer, times the number, must not exceed the second. A lease must outlive two lost heartbeats
 _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 
 # Checks that a pattern cannot express, with the code of their error
@@ -59,15 +59,17 @@ _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
 
 
 class Settings(BaseSettings):
-    """Each field is an environment variable with the prefix `REDRAFT_`; `docs/settings.md` lists them."""
+    """Each field is an environment variable with the prefix `REDRAFT_`. docs/settings.md lists the settings."""
 
     model_config = SettingsConfigDict(
         env_prefix="REDRAFT_",
         env_file=".env",
         env_ignore_empty=True,
         toml_file="redraft.toml",
+        # A shared `.env` file also has variables of other programs
         extra="ignore",
         frozen=True,
+        # An error message must not repeat a key or a password
         hide_input_in_errors=True,
         allow_inf_nan=False,
         populate_by_name=True,
@@ -137,7 +139,7 @@ class Settings(BaseSettings):
     circuit_wait_s: float = Field(
         default=2.0, gt=0, description="First wait of an open circuit breaker before a probe; doubles, up to 60 s."
     )
-    connect_timeout_s: float = Field(default=10.0, gt=0, description="Timeout of connecting to a provider.")
+    connect_timeout_s: float = Field(default=10.0, gt=0, description="Timeout of a connection attempt to a provider.")
     first_byte_timeout_s: float = Field(
         default=180.0, gt=0, description="Timeout of the first byte or first stream event; silent thinking is included."
     )
@@ -154,7 +156,7 @@ class Settings(BaseSettings):
         default=False, description="Workers send Celery's task events, as with `redraft worker -E`."
     )
     lease_s: float = Field(
-        default=30.0, ge=1, description="Lease length: how long a claimed step belongs to a worker without heartbeat."
+        default=30.0, ge=1, description="Lease length: without a heartbeat for this time, a worker loses its steps."
     )
     heartbeat_s: float = Field(default=8.0, gt=0, description="Pause between heartbeats, which extend the leases.")
     sweep_s: float = Field(
@@ -209,7 +211,7 @@ class Settings(BaseSettings):
         description="Networks (CIDR) and host names that webhooks may reach beside public addresses, "
         "separated by spaces.",
     )
-    max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body.")
+    max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Maximum size of a request body, in bytes.")
     dataset_max_bytes: int = Field(
         default=1024**3, ge=1024, description="Largest uploaded dataset; the file is kept on disk during its import."
     )
@@ -241,7 +243,7 @@ class Settings(BaseSettings):
             if low * times > high:
                 words = (
                     f"REDRAFT_{longer.upper()} ({high:g} s) must be at least {times} times"
-                    f" REDRAFT_{shorter.upper()} ({low:g} s), or live workers are taken for lost"
+                    f" REDRAFT_{shorter.upper()} ({low:g} s), or live workers count as lost"
                 )
                 raise PydanticCustomError("timers_do_not_fit", "{words}", {"words": words})
         return self
@@ -272,12 +274,12 @@ class Settings(BaseSettings):
 
     @property
     def is_embedded_database(self) -> bool:
-        """Whether the database is the one in the data folder. It has one worker."""
+        """Whether the database is the SQLite file in the data folder. Only one worker uses this database."""
         return self.effective_database_url == self._own_database_url
 
     @property
     def broker_socket(self) -> Path:
-        """The socket in the data folder; if its path is too long, in a private folder under a hash of the path."""
+        """The socket in the data folder. If its path is too long, the socket is in a private folder of the user."""
         folder = self.data_dir.absolute()
         if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
             return folder / "valkey.sock"
@@ -298,7 +300,7 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that must never be written: keys of providers, secrets of webhooks, passwords in URLs."""
+        """The values that must never be written to logs and rows: keys, webhook secrets, passwords in URLs."""
         keys = (self.openai_api_key, self.anthropic_api_key)
         urls = (self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url)
         passwords = [_password_of(url) for url in urls if url]
@@ -314,7 +316,7 @@ def _password_of(url: str) -> str:
 
 
 def unknown_names() -> dict[str, str | None]:
-    """Variables with the prefix that are no settings, each with a setting of a similar name."""
+    """The variables with the prefix that are no settings, each with the setting that has the most similar name."""
     known = {f"REDRAFT_{name.upper()}" for name in Settings.model_fields}
     strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
     return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

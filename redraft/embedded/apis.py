@@ -59,7 +59,7 @@ class Api(uvicorn.Server):
 
 
 class BoundedHeads(H11Protocol):
-    """Closes a connection if the head of a request does not arrive within `head_s`: open sockets are limited."""
+    """Closes a connection if the head of a request does not arrive within `head_s`: slow clients must not hold it."""
 
     head_s = 20.0
     _head_timer: asyncio.TimerHandle | None = None
@@ -77,7 +77,7 @@ class BoundedHeads(H11Protocol):
         super().connection_lost(exc)
 
     def _start_timer(self) -> None:
-        """Run a timer from the beginning of the connection or head to the end of the head."""
+        """Run a timer from the beginning of the connection, or of a head, to the end of the head."""
         cycle: Any = self.cycle  # None before the first request
         if cycle is not None and not cycle.response_complete:
             self._stop_timer()

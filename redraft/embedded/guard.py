@@ -1,9 +1,9 @@
 """A process between a parent and its child: `python -m redraft.embedded.guard LOCK GRACE_S SILENT_S COMMAND…`.
 
-When the parent ends, the standard input of the guard ends, and the guard ends the child. It does so too for a child
-that cannot notice by itself: Valkey, or a worker whose native code holds the interpreter's lock. If the guard is
-killed, the kernel kills the child. The guard also kills a child that stops giving signs of life, such as a stopped
-one. It imports only the standard library, so that it starts in a few milliseconds.
+When the parent ends, the kernel closes the standard input of the guard, and the guard ends the child. Some children
+cannot notice the end of the parent: Valkey, or a worker whose native code holds the interpreter's lock. If the guard is
+killed, the kernel kills the child. The guard also kills a child that gives no more signs of life, such as one that
+SIGSTOP has stopped. The guard imports only the standard library, so that it starts in a few milliseconds.
 """
 
 import ctypes
@@ -21,16 +21,17 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO
 
-# A worker exits within four seconds after its parent has gone
+# A worker exits by itself within four seconds after the end of its parent
 _ORPHAN_GRACE_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _SLICES = 10
 
 
 def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
-    """Run the command until it ends, our parent ends, a signal comes, or it is silent for too long.
+    """Run the command. End it if the parent ends, if a signal comes, or after `silent_s` without a sign of life.
 
-    Unless `silent_s` is 0, the command gets `--pulse=FD`, where it writes its signs of life.
+    The command writes its signs of life to the file descriptor in the argument `--pulse=FD`. With a `silent_s` of 0, it
+    gets no such argument and may be silent.
     """
     lock = _lock(Path(lock_path)) if lock_path else None
     if lock_path and lock is None:
@@ -44,7 +45,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
         command,
         pass_fds=files,
-        preexec_fn=_death_wish(),  # noqa: PLW1509 - no threads yet
+        preexec_fn=_die_with_parent(),  # noqa: PLW1509 - no threads yet
     )
     os.close(pulse)
     if lock:
@@ -63,21 +64,24 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     threading.Thread(target=end_on_signal, daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, receive)
-    threading.Thread(target=_follow_parent, args=(child,), daemon=True).start()
-    threading.Thread(target=_follow_pulse, args=(child, pulses, float(silent_s)), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(child,), daemon=True).start()
+    threading.Thread(target=_watch_pulse, args=(child, pulses, float(silent_s)), daemon=True).start()
     code = child.wait()
     return code if code >= 0 else 128 - code
 
 
 def _is_parent_gone(within_s: float | None) -> bool:
-    """Poll without reading: the child shares the standard input, and must receive the data that the parent writes."""
+    """Whether the parent has ended. Polls without reading: the child reads the data of the shared standard input."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(None if within_s is None else within_s * 1000))
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Wait for an earlier child of this folder to end: it would remove our socket, and uses the same files."""
+    """Wait for the end of an earlier child of this folder, which uses the same files and would remove the new socket.
+
+    Returns None if the parent ends before.
+    """
     lock = path.open("a")
     while True:
         try:
@@ -90,23 +94,23 @@ def _lock(path: Path) -> IO[str] | None:
             return lock
 
 
-def _death_wish() -> Callable[[], object] | None:
-    """Return a function that makes the kernel kill the child with this process (Linux only); loaded before the fork."""
+def _die_with_parent() -> Callable[[], object] | None:
+    """Return a function for the child, which makes the kernel kill the child with this process (Linux only)."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _follow_parent(child: "subprocess.Popen[bytes]") -> None:
+def _watch_parent(child: "subprocess.Popen[bytes]") -> None:
     _is_parent_gone(None)
     _end(child, _ORPHAN_GRACE_S)
 
 
-def _follow_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float) -> None:
-    """Kill the child if it gives no sign of life for so long after its first one.
+def _watch_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float) -> None:
+    """Kill the child if it gives no sign of life for `silent_s` after its first one.
 
-    Slices of time are counted instead of seconds, so that the time while this process is stopped too does not count.
+    Short slices of time are counted, so that the time in which this process itself is stopped does not count.
     """
     slice_s, left = silent_s / _SLICES, _SLICES
     is_received = True
@@ -115,9 +119,9 @@ def _follow_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float
             if not os.read(pulses, 4096):
                 return
             left = _SLICES
-        asked_at = time.monotonic()
+        began_at = time.monotonic()
         is_received = bool(select.select([pulses], [], [], slice_s)[0])
-        left -= not is_received and time.monotonic() - asked_at < 2 * slice_s
+        left -= not is_received and time.monotonic() - began_at < 2 * slice_s
     if child.poll() is None:
         sys.stderr.write(f"Process {child.pid} gave no sign of life for {silent_s:g} s: it is killed.\n")
         child.kill()

@@ -1,6 +1,6 @@
-"""Lets a child of a stack notice any end of its parent: the standard input of the child is closed.
+"""Lets the child processes of a stack notice the end of their parent, also after SIGKILL.
 
-Only the parent has the other end of that pipe, so the kernel closes it with the parent.
+The standard input of a child is a pipe. Only the parent has the other end, so the kernel closes it with the parent.
 """
 
 import os
@@ -14,31 +14,32 @@ from pathlib import Path
 EMBEDDED = "--embedded"
 BEGIN = b"begin\n"
 _PULSE = "--pulse="
-# How many times `frozen_after_s` the guard waits: a process that can end itself does so before, and logs its threads
+# The guard waits this many times `frozen_after_s`: a process that can end itself does so earlier, and logs its threads
 SILENCE_TIMES = 1.5
 
 
 def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None, *, silent_s: float = 0) -> list[str]:
-    """A command under a guard, which ends it when this process has ended.
+    """The command line of a guard, which runs the command and ends it after the end of this process.
 
     Args:
-        command: the program and its arguments; its standard input is that of the guard.
+        command: the program and its arguments. It shares the standard input of the guard.
         grace_s: the time between SIGTERM and SIGKILL.
-        lock: a file that it locks while it runs.
-        silent_s: kill it if it gives no sign of life for so long after its first one; 0: never.
+        lock: a file that stays locked while the command runs.
+        silent_s: after this time without a sign of life the command is killed; 0: never. The time begins with the first
+            sign of life.
     """
     guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s), str(silent_s)]
     return [*guard, *command]
 
 
 def pulse_of(arguments: Sequence[str]) -> int | None:
-    """The file descriptor for the signs of life of a guarded command; None if none are expected."""
+    """The file descriptor for the signs of life of a guarded command; None if the guard expects none."""
     found = [each.removeprefix(_PULSE) for each in arguments if each.startswith(_PULSE)]
     return int(found[0]) if found else None
 
 
 def await_begin() -> bool:
-    """Wait until the parent has upgraded the schema; False if it has ended before."""
+    """Wait until the parent has upgraded the schema. False if the parent has ended before."""
     return bool(os.read(0, len(BEGIN)))
 
 

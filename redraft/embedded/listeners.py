@@ -1,4 +1,4 @@
-"""The socket of the API and its URL. The socket is bound before any process is started."""
+"""Opens the listening socket of the API, and builds its URL."""
 
 import contextlib
 import errno
@@ -10,9 +10,9 @@ _PORTS_TRIED = 50
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0: any free port.
+    """Open a listening socket. Port 0 chooses a free port.
 
-    Raises Conflict with a free port if the port is in use, and Invalid if the host or the port cannot be used.
+    Raises Conflict, with a free port, if the port is in use. Raises Invalid if host or port cannot be used.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -22,7 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # The backlog that uvicorn uses for its own sockets
+        # The same backlog as uvicorn has for its own sockets
         listener.listen(2048)
     except OSError as error:
         listener.close()

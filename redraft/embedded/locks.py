@@ -1,4 +1,4 @@
-"""File locks of a data folder. The kernel releases them with their process, so no pid is trusted."""
+"""File locks of a data folder. The kernel releases a lock when its process ends, so no lock is stale."""
 
 import fcntl
 import json
@@ -12,7 +12,7 @@ from redraft.errors import Conflict
 
 
 class FolderLock:
-    """A file that one process locks at a time; children do not inherit the lock."""
+    """A file that one process at a time can lock. Child processes do not inherit the lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class FolderLock:
         return True
 
     def write(self, text: str) -> None:
-        """Write a text about the holder, for `Path.read_text` in other processes."""
+        """Write a text about the holder into the file, for other processes to read."""
         if self._file is not None:
             self._file.truncate(0)
             self._file.write(text)
@@ -47,9 +47,9 @@ class FolderLock:
 
 @contextmanager
 def only_server(data_dir: Path) -> Generator[Callable[[str], None]]:
-    """Be the only `serve` of a data folder. Yields a function that publishes its URL.
+    """Be the only `serve` of a data folder. Yields a function that publishes the URL.
 
-    Raises Conflict with the URL and the pid of another one.
+    Raises Conflict, with the URL and the pid of the other process, if another one serves the folder.
     """
     path = data_dir / "serve.json"
     lock = FolderLock(path)

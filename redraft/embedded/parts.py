@@ -1,4 +1,4 @@
-"""One child process of a stack. It is restarted when it ends."""
+"""Runs one child process of a stack, and restarts it when it ends."""
 
 import contextlib
 import os
@@ -18,6 +18,7 @@ log = structlog.get_logger()
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
+# A child that ran for this time did not fail at its start, so the next pause is short again
 _STEADY_AFTER_S = 30.0
 _STOP_POLL_S = 0.02
 _LOG_BYTES_MAX = 5_000_000
@@ -28,7 +29,7 @@ _PRIVATE = 0o077
 class Part:
     """A command whose standard input is its lifeline (`redraft.embedded.lifelines`).
 
-    Its output goes to the file `log_path`, or to our standard error.
+    The output of the command goes to the file `log_path`, or to our standard error.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Part:
     def _spawn(self) -> "subprocess.Popen[bytes]":
         with contextlib.ExitStack() as files:
             output = 2 if self._log_path is None else files.enter_context(_open_log(self._log_path))
-            # The child has its own session: Ctrl-C in a terminal reaches only us, and we end the children in order
+            # The child has its own session: Ctrl-C reaches only the parent, which ends the children in order
             return subprocess.Popen(  # noqa: S603 - our own command, no shell
                 self._command,
                 env=self._environment,
@@ -114,7 +115,7 @@ class Part:
 
 
 def _open_log(path: Path) -> IO[bytes]:
-    """Append to the log, or start it again if it is large."""
+    """Open the log to append to it. A large log is emptied first."""
     is_large = path.exists() and path.stat().st_size > _LOG_BYTES_MAX
     return open(path, "wb" if is_large else "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 

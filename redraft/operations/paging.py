@@ -1,4 +1,4 @@
-"""Cursors of lists: a cursor encodes the time and the id of the last row of a page."""
+"""Encodes and decodes the cursors of lists. A cursor holds the time and the id of the last row of a page."""
 
 import base64
 import re
@@ -31,7 +31,7 @@ def write_cursor(created_at: datetime, row_id: str) -> str:
 
 
 def read_cursor(cursor: str | None) -> tuple[datetime, str] | None:
-    """The time and the id in a cursor. Raises Invalid if it is not one of ours (code `invalid_cursor`)."""
+    """The time and the id in a cursor. Raises Invalid if the text is not a cursor (code `invalid_cursor`)."""
     if cursor is None:
         return None
     invalid = Invalid.at("/after", "This is not a cursor; use next_cursor of the previous page.", "invalid_cursor")

@@ -1,4 +1,4 @@
-"""Views of a stored request: the schema of its answer, its evaluators and models, the rules of its loop."""
+"""Derives values from a request: the schema of the answer, the evaluators, the models, the rules of the loop."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def parse_request(job: JobRecord) -> AnyRequest:
 
 
 def readable_request(job: JobRecord) -> AnyRequest | None:
-    """The request for ending a job; None if an earlier version stored it and this one does not accept it."""
+    """The request of a job that ends. None if an earlier version stored it, and this version cannot read it."""
     try:
         return parse_request(job)
     except ValidationError:
@@ -35,7 +35,7 @@ def readable_request(job: JobRecord) -> AnyRequest | None:
 
 
 def structure_of(request: AnyRequest) -> Structure | None:
-    """The named structure that the answer must have, if any."""
+    """The named structure that the answer must have; None if there is none."""
     named = request.answer_schema if isinstance(request, GenerateAnswer) else None
     if isinstance(named, str):
         return named
@@ -43,7 +43,7 @@ def structure_of(request: AnyRequest) -> Structure | None:
 
 
 def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
-    """The JSON Schema that the answer must match, if any."""
+    """The JSON Schema that the answer must match; None if there is none."""
     own = None if isinstance(request, EvaluateAnswer) else request.answer_schema
     if isinstance(own, Mapping):
         return own
@@ -67,7 +67,7 @@ def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
 
 
 def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
-    """Whether an evaluation can only say yes or no: by the profile, or by a rubric with one binary criterion."""
+    """Whether an evaluation only says yes or no: the profile has a pass flag, or the rubric one binary criterion."""
     if request.rubric:
         scoring = [criterion for criterion in request.rubric if criterion.weight]
         return len(scoring) == 1 and scoring[0].kind != "scale"
@@ -79,7 +79,7 @@ def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
 
 
 def evaluators_of(request: AnyRequest) -> tuple[str, ...]:
-    """The panel, or the single evaluator; the request must be normalised."""
+    """The panel, or the single evaluator, of a normalised request."""
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
 
 
@@ -96,16 +96,16 @@ def needs_evaluator(request: AnyRequest) -> bool:
 
 
 def models_of(job: JobRecord, request: AnyRequest) -> tuple[str, ...]:
-    """The models of the job's current step: the iteration's entry of the ladder, or the evaluators."""
+    """The models of the current step: the model of the iteration in the ladder, or the evaluators."""
     if job.step == Step.AUDIT:
         return (request.evaluation.audit or "",)
     if job.step == Step.EVALUATE or not isinstance(request, GenerateAnswer):
         return evaluators_of(request)
-    # The last model of the ladder serves all further iterations
+    # All iterations after the end of the ladder use its last model
     models = ladder(request)
     return (models[min(job.iteration, len(models) - 1)],)
 
 
 def step_iteration(job: JobRecord) -> int:
-    """The iteration that the job's current step works on."""
+    """The number of the iteration that the current step generates or evaluates."""
     return job.iteration + 1 if job.step == Step.GENERATE else job.iteration

@@ -1,4 +1,4 @@
-"""The base class of API resources, and the types and functions that several of them share."""
+"""The base class of API resources, and the types and functions that several resources share."""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -37,13 +37,13 @@ class Resource(BaseModel):
 
     @classmethod
     def from_row(cls, row: Any, **computed: Any) -> Self:
-        """The resource of a row: `computed` fields, and the others from the columns of the same names."""
+        """Build a resource from the `computed` fields. The other fields are columns of `row` with the same names."""
         names = [name for name in cls.model_fields if name not in computed and hasattr(row, name)]
         return cls(**computed, **{name: getattr(row, name) for name in names})
 
 
 def json_line(resource: Resource, *, exclude: set[str] | None = None) -> str:
-    # Unicode has line separators that JSON does not escape, and some readers split lines at them
+    # Some readers split lines at Unicode line separators, which JSON does not escape
     return resource.model_dump_json(exclude=exclude).translate(_LINE_ENDS) + "\n"
 
 
@@ -56,7 +56,7 @@ class RowError(Resource):
 
 
 class StepError(Resource):
-    """Why a job, an evaluation or a call failed; docs/errors.md explains each code."""
+    """The error of a job, an evaluation or a call; docs/errors.md explains each code."""
 
     type: str
     title: str
@@ -67,7 +67,9 @@ class StepError(Resource):
     model: str | None
     iteration: int | None
     attempts: int | None
-    output_limit: int | None = Field(default=None, description="The output limit, in tokens, that cut an answer off.")
+    output_limit: int | None = Field(
+        default=None, description="The output limit, in tokens, at which the answer was cut off."
+    )
 
 
 class UsageTotals(Resource):
@@ -76,11 +78,13 @@ class UsageTotals(Resource):
     cached_input_tokens: int
     output_tokens: int
     cost_usd: str | None
-    latency_ms: int | None = Field(default=None, description="From the request to the end; null until then.")
+    latency_ms: int | None = Field(
+        default=None, description="The time from the request to the end; null before the end."
+    )
 
     @classmethod
     def of(cls, row: Any, latency_ms: int | None) -> Self:
-        """The usage of a row with columns for its sums."""
+        """The usage in a row that has a column for each sum."""
         return cls.from_row(row, cost_usd=cost_usd(row.cost_nano_usd, row.unpriced_calls), latency_ms=latency_ms)
 
 
@@ -89,5 +93,5 @@ def latency_ms(since: datetime, until: datetime | None) -> int | None:
 
 
 def cost_usd(nano: int | None, unpriced_calls: int = 0) -> str | None:
-    """A decimal string without exponent or trailing zeros; None if the cost is unknown."""
+    """The cost as a decimal string without exponent or trailing zeros; None if the cost is unknown."""
     return None if nano is None or unpriced_calls else f"{(Decimal(nano) / NANO).normalize():f}"

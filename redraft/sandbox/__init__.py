@@ -1,4 +1,4 @@
 """Runs native code on untrusted data in child processes with limits that the kernel enforces.
 
-Native code holds the interpreter's lock: no other thread runs meanwhile, and nothing in the process can stop it.
+Native code holds the interpreter's lock, so no other thread of the process runs, and no thread can stop the code.
 """

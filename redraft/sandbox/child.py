@@ -1,7 +1,7 @@
 """`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
 
-Standard input is a socket. Each message is a JSON text after its length; a request begins with its CPU limit. The
-socket ends with the parent, and the kernel ends a child at its CPU limit, so no child outlives its parent by more.
+Standard input is a socket. A message is a length and a JSON text; a request begins with its CPU limit. The kernel
+closes the socket with the parent, and kills a child at its CPU limit, so no child outlives its parent for long.
 """
 
 import json
@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from redraft.sandbox.limits import limit
 
-_ASKED = struct.Struct("!dQ")
+_REQUEST_HEAD = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
 _MEMORY_MAX = 1 << 30
 _MESSAGE_CHARS = 200
@@ -25,7 +25,7 @@ _REASON_CHARS = 300
 
 def main() -> None:
     """Answer requests until the parent closes the socket."""
-    # End without a traceback, as by SIGTERM
+    # SIGINT ends the process without a traceback, as SIGTERM does
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit(_MEMORY_MAX)
     with socket.socket(fileno=0) as connection, connection.makefile("rwb") as channel:
@@ -36,7 +36,7 @@ def main() -> None:
             try:
                 outcome = _outcome(json.loads(request))
             except BaseException:  # noqa: BLE001 - also a panic of native code
-                # SIGABRT tells the parent that the computation ended this process, not a failed start
+                # By SIGABRT the parent knows that the computation ended this process, and not a failed start
                 os.abort()
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write(channel, outcome)
@@ -63,10 +63,10 @@ def _errors(validator: Any, value: Any, most: int) -> list[Any]:
 
 
 def _read(channel: BufferedRWPair) -> tuple[float, bytes] | None:
-    head = channel.read(_ASKED.size)
-    if len(head) < _ASKED.size:
+    head = channel.read(_REQUEST_HEAD.size)
+    if len(head) < _REQUEST_HEAD.size:
         return None
-    cpu_s, length = _ASKED.unpack(head)
+    cpu_s, length = _REQUEST_HEAD.unpack(head)
     return cpu_s, channel.read(length)
 
 

@@ -9,16 +9,16 @@ from redraft.errors import Unavailable
 
 
 class Busy(Unavailable):
-    """A request cannot be served now, most often because too many wait. A retry a moment later may succeed."""
+    """The request cannot be served now, usually because too many requests wait. A later retry may succeed."""
 
     def __init__(self, words: str = "Too many validations wait for their turn; try again in some seconds.") -> None:
         super().__init__(words, code="busy")
 
 
 class FairQueue:
-    """A few slots for requests, `waiting_max` of which may wait, for `wait_s` each.
+    """A few slots for requests. At most `waiting_max` requests may wait, each for at most `wait_s`.
 
-    Waiting requests get a slot one kind after the other, in the order of their arrival.
+    The kinds of waiting requests take turns. Requests of the same kind get slots in the order of their arrival.
     """
 
     def __init__(self, slots: int, *, waiting_max: int, wait_s: float) -> None:
@@ -57,7 +57,7 @@ class FairQueue:
             return turn
 
     def _leave_queue(self, kind: bytes, turn: threading.Event) -> bool:
-        """Leave the queue. Returns False if the request got a slot meanwhile."""
+        """Leave the queue. Returns False if the request has just got a slot."""
         with self._lock:
             if turn.is_set():
                 return False
@@ -67,7 +67,7 @@ class FairQueue:
             return True
 
     def _release(self) -> None:
-        """Give the slot to the first kind in the queue. Its other requests move behind all other kinds."""
+        """Give the slot to the first kind in the queue. This kind then moves behind all other kinds."""
         with self._lock:
             if not self._waiting:
                 self._free += 1

@@ -1,4 +1,4 @@
-"""Limits of a child process."""
+"""Sets the limits of a child process."""
 
 import contextlib
 import resource
@@ -7,6 +7,6 @@ import resource
 def limit(memory_bytes: int) -> None:
     """Limit the memory of this process, and let it write no core file."""
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, memory_bytes)):
-        # Not every system knows every limit
+        # Some systems do not have every limit: macOS has no RLIMIT_AS
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(kind, (most, most))

@@ -1,4 +1,4 @@
-"""The child processes for validation, and a cache of their outcomes."""
+"""Runs validations in child processes, and caches the outcomes."""
 
 import atexit
 import contextlib
@@ -24,15 +24,15 @@ log = structlog.get_logger()
 # CPU time of one request: the kernel kills a child that needs more
 CPU_S = 1.0
 _QUICK_CPU_S = 0.1
-# Only overloaded machines reach it: expensive requests reach the CPU limit first
+# Only overloaded machines reach this limit, since expensive requests reach the CPU limit first
 _WALL_S = 30.0
 _QUEUE_S = 30.0
-# Fewer may wait in the slow lane than a worker has threads, so that some threads stay free
+# The threads of a worker wait for the lanes. The queue of the slow lane is short, so that some threads stay free
 _QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
-_ASKED = struct.Struct("!dQ")
+_REQUEST_HEAD = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
-_REMEMBERED = 4096
-# The CPU limit; an allocation beyond the memory limit, or a crash; an overflow of the stack
+_CACHE_MAX = 4096
+# SIGPROF: the CPU limit. SIGABRT: the memory limit or a crash. SIGSEGV and SIGBUS: an overflow of the stack
 _BY_THE_COMPUTATION = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS}
 
 
@@ -41,37 +41,37 @@ class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an err
 
 
 class Processes:
-    """A few child processes in two lanes, started on first use and after each that was killed.
+    """A few child processes in two lanes. A child is started on first use, and again after it was killed.
 
-    Each request has a tenth of a second in the quick lane. Slower ones move to the slow lane, so that they delay only
-    each other. In both lanes the schemas take turns, so that no job waits for all the answers of another one.
+    Each request has a tenth of a second in the quick lane. A slower request moves to the slow lane, so that it delays
+    only slow requests. In both lanes the schemas take turns, so that no job waits for all answers of another job.
 
-    Outcomes are cached, because the same answer is validated when it arrives, when it is evaluated, and at the end.
+    Outcomes are cached, because an answer is validated when it arrives, when it is evaluated, and at the end.
     """
 
     def __init__(self, quick: int = 2, slow: int = 1) -> None:
         self.quick = Lane(quick, cpu_s=_QUICK_CPU_S, waiting_max=_QUICK_WAITING_MAX)
         self.slow = Lane(slow, cpu_s=CPU_S, waiting_max=_SLOW_WAITING_MAX)
         self._lock = threading.Lock()
-        self._remembered: OrderedDict[bytes, dict[str, Any] | None] = OrderedDict()
+        self._cached: OrderedDict[bytes, dict[str, Any] | None] = OrderedDict()
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def compute(self, request: dict[str, Any]) -> dict[str, Any]:
         """Compute or look up the outcome of one request.
 
-        Raises LimitExceeded if it needs too much CPU time or memory, Busy if no child can do it now, and ValueError or
-        RecursionError if it is no JSON.
+        Raises LimitExceeded if the request needs too much CPU time or memory, Busy if no child is free in time, and
+        ValueError or RecursionError if the request cannot be written as JSON.
         """
         data = json.dumps(request).encode()
         digest = hashlib.sha256(data).digest()
         with self._lock:
-            is_known, outcome = digest in self._remembered, self._remembered.get(digest)
+            is_known, outcome = digest in self._cached, self._cached.get(digest)
         if not is_known:
             kind = hashlib.sha256(json.dumps(request["schema"]).encode()).digest()
-            outcome = self.quick.ask(kind, data) or self.slow.ask(kind, data)
+            outcome = self.quick.compute(kind, data) or self.slow.compute(kind, data)
             with self._lock:
-                self._remembered[digest] = outcome
-                if len(self._remembered) > _REMEMBERED:
-                    self._remembered.popitem(last=False)
+                self._cached[digest] = outcome
+                if len(self._cached) > _CACHE_MAX:
+                    self._cached.popitem(last=False)
         if outcome is None:
             raise LimitExceeded(f"more than {CPU_S:g} s of computing, or too much memory")
         return outcome
@@ -82,7 +82,7 @@ class Processes:
 
 
 class Lane:
-    """Children with the same CPU limit per request."""
+    """Child processes with the same CPU limit per request."""
 
     def __init__(self, slots: int, *, cpu_s: float, waiting_max: int) -> None:
         self.turns = FairQueue(slots, waiting_max=waiting_max, wait_s=_QUEUE_S)
@@ -91,17 +91,17 @@ class Lane:
         for _ in range(slots):
             self._idle.put(None)
 
-    def ask(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
-        """The outcome, or None if a limit was reached. Raises as `Processes.ask`."""
+    def compute(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
+        """The outcome of a request; None if it reached a limit. Raises Busy if no child is free in time."""
         with self.turns.slot(kind):
             child = self._idle.get_nowait()
             kept = None
             try:
-                # A child that was killed for another reason (such as a lack of memory) is replaced once.
+                # A child that was killed for another reason, such as a lack of memory, is replaced once
                 for _ in range(2):
                     child = child or _Child()
                     try:
-                        outcome = child.ask(data, self._cpu_s)
+                        outcome = child.compute(data, self._cpu_s)
                     except (OSError, EOFError) as error:
                         if self._end(child, error):
                             return None
@@ -109,15 +109,15 @@ class Lane:
                     else:
                         kept = child
                         return outcome
-                # This says nothing about the value, so it must not be cached as its outcome.
+                # This failure is no outcome of the request, so it must not be cached
                 raise Busy("A process for validating was killed, or does not start; try again in some seconds.")
             finally:
                 self._idle.put(kept)
 
     def _end(self, child: "_Child", error: Exception) -> bool:
-        """End a child without an outcome, and return whether a limit had ended it.
+        """End a child without an outcome, and return whether a limit had ended it before.
 
-        Raises Busy if it was stopped, or got hardly any time of the processor.
+        Raises Busy if the child reached `_WALL_S` before its CPU limit, since it was stopped or got little CPU time.
         """
         is_expensive = child.end()
         log.info("validation_killed", is_expensive=is_expensive, cpu_s=self._cpu_s, error=type(error).__name__)
@@ -139,7 +139,7 @@ class _Child:
             with contextlib.ExitStack() as files:
                 files.enter_context(ours)
                 with theirs:
-                    # Our environment contains keys. The output is hidden, because crashes are expected.
+                    # The environment is empty, since ours has keys. The output is hidden, since crashes are expected
                     self._process = subprocess.Popen(
                         [sys.executable, "-I", "-m", "redraft.sandbox.child"],
                         env={},
@@ -153,10 +153,10 @@ class _Child:
             raise Busy(f"No process for validating can be started: {error.strerror}.") from error
         self._socket = ours
 
-    def ask(self, data: bytes, cpu_s: float) -> dict[str, Any]:
+    def compute(self, data: bytes, cpu_s: float) -> dict[str, Any]:
         end = time.monotonic() + _WALL_S
         self._socket.settimeout(_WALL_S)
-        self._socket.sendall(_ASKED.pack(cpu_s, len(data)) + data)
+        self._socket.sendall(_REQUEST_HEAD.pack(cpu_s, len(data)) + data)
         (length,) = _LENGTH.unpack(self._receive(_LENGTH.size, end))
         return json.loads(self._receive(length, end))
 
@@ -171,7 +171,7 @@ class _Child:
         return data
 
     def end(self) -> bool:
-        """Kill the child, and return whether its computation had ended it before."""
+        """Kill the child, and return whether the computation had ended it before."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
@@ -183,4 +183,4 @@ class _Child:
 default = Processes()
 
 atexit.register(default.close)
-ask = default.ask
+compute = default.compute

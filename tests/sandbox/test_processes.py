@@ -45,18 +45,18 @@ def alone():
 
 def test_one_child_answers_one_request_after_another(alone):
     own, ours = alone
-    assert own.ask(request(1)) == {"is_valid": True}
+    assert own.compute(request(1)) == {"is_valid": True}
     (first,) = ours()
-    assert own.ask(request(2)) == {"is_valid": False}
+    assert own.compute(request(2)) == {"is_valid": False}
     assert ours() == [first]
 
 
 def test_a_killed_child_is_replaced_within_the_request(alone):
     own, ours = alone
-    own.ask(request(1))
+    own.compute(request(1))
     (first,) = ours()
     first.kill()
-    assert own.ask(request(2)) == {"is_valid": False}
+    assert own.compute(request(2)) == {"is_valid": False}
     assert ours() != [first]
 
 
@@ -65,23 +65,23 @@ def test_a_child_that_cannot_start_says_nothing_about_the_value(alone, monkeypat
     for program in ("/bin/false", "/nowhere"):
         monkeypatch.setattr(sys, "executable", program)
         with pytest.raises(Busy, match="start"):
-            own.ask(request(1))
+            own.compute(request(1))
     monkeypatch.undo()
-    assert own.ask(request(1)) == {"is_valid": True}
+    assert own.compute(request(1)) == {"is_valid": True}
 
 
 def test_a_request_that_crashes_its_child_is_over_a_limit_and_no_reason_to_wait(alone):
     own, _ = alone
     with pytest.raises(LimitExceeded):
-        own.ask({"schema": {"const": 1}})
-    assert own.ask(request(1)) == {"is_valid": True}
+        own.compute({"schema": {"const": 1}})
+    assert own.compute(request(1)) == {"is_valid": True}
 
 
 def test_what_was_asked_before_is_not_computed_again(alone):
     own, ours = alone
-    own.ask(request(1))
+    own.compute(request(1))
     own.close()
-    assert own.ask(request(1)) == {"is_valid": True}
+    assert own.compute(request(1)) == {"is_valid": True}
     assert not ours()
 
 
@@ -89,7 +89,7 @@ def test_a_child_has_no_environment_and_little_memory(alone):
     own, ours = alone
     os.environ["OPENAI_API_KEY"] = "sk-secret"
     try:
-        own.ask(request(1))
+        own.compute(request(1))
     finally:
         del os.environ["OPENAI_API_KEY"]
     (child,) = ours()
@@ -149,12 +149,12 @@ def test_what_is_cheap_does_not_wait_for_what_is_expensive_and_a_full_queue_is_t
     own, _ = alone
     with ThreadPoolExecutor(max_workers=8) as threads:
         with own.slow.turns.slot(b"another"):
-            waiting = [threads.submit(own.ask, {**request("expensive"), "schema": ENDLESS})]
+            waiting = [threads.submit(own.compute, {**request("expensive"), "schema": ENDLESS})]
             waiting += [threads.submit(take, own.slow.turns) for _ in range(7)]
             wait_until(lambda: own.slow.turns.waiting == 8, within_s=30, what="a full queue")
-            assert own.ask(request(1)) == {"is_valid": True}
+            assert own.compute(request(1)) == {"is_valid": True}
             with pytest.raises(Busy, match="try again"):
-                own.ask({**request("too many"), "schema": ENDLESS})
+                own.compute({**request("too many"), "schema": ENDLESS})
         assert isinstance(waiting[0].exception(), LimitExceeded)
         assert all(each.exception() is None for each in waiting[1:])
 

@@ -231,7 +231,7 @@ def test_waits_grow_to_a_minute_are_never_shorter_than_asked_and_let_one_probe_i
         now += pause
         is_probe = circuit.is_open and circuit.acquire(now) == 0
         assert not is_probe or circuit.acquire(now) > 0, "a second probe"
-        circuit.fail(now, asked_s=asked, is_probe=is_probe)
+        circuit.fail(now, retry_after_s=asked, is_probe=is_probe)
         circuit.end_probe()
         assert circuit.is_open == (number >= failures)
         if circuit.is_open:
