@@ -48,6 +48,7 @@ def main(
     """Write answers iteratively: generate, evaluate and revise until an answer is accepted."""
 
 
+# Commands import operations and pydantic within their functions, so that `--help` and completion stay fast
 app.command("ask", epilog=ask.EPILOG)(ask.ask)
 app.command("refine", epilog=refining.EPILOG)(refining.refine)
 app.command("serve")(serve)

@@ -11,6 +11,7 @@ def run() -> None:
     """Run the command line. Ctrl-C during the import of the commands ends the process without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
+            # An answer can contain characters that the encoding of the terminal lacks
             with contextlib.suppress(ValueError):
                 stream.reconfigure(errors="backslashreplace")
     try:

@@ -62,6 +62,7 @@ def _serve(settings: "Settings", signals: "StopSignals") -> None:
     from redraft.logs import configure_logs
 
     configure_logs(settings.log_level, settings.log_format)
+    # Other users of the machine must not read the database, the logs and the socket
     os.umask(0o077)
     prepare_folders(settings)
     with contextlib.ExitStack() as parts:
