@@ -276,7 +276,7 @@ def _types(schema: Any) -> list[str]:
 
 
 def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> None:
-    """Check that the reasoning comes before the score, because a model defends a score that it has named."""
+    """Check that the reasoning comes before the score, because a model otherwise only justifies its score."""
     named = (mapping.score, mapping.pass_flag, mapping.claims, *(mapping.dimensions or ()))
     deciding = [each for each in named if each]
     if missing := [each for each in deciding if each not in (schema.get("required") or ())]:

@@ -1,4 +1,4 @@
-"""Load profiles: named ways to evaluate. Each is a folder of files, whether built-in or a user's own."""
+"""Loads evaluation profiles, both the built-in profiles and those of users. Each profile is a folder of files."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,28 +12,28 @@ _CODE = "invalid_profile"
 
 
 class Profiles:
-    """The profiles that a job may name."""
+    """The profiles that a request can select by name."""
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
         self._by_name = {profile.name: profile for profile in profiles}
 
     def get(self, name: str) -> Profile:
-        """Return a profile. Raises Invalid (`unknown_profile`) if there is none of that name."""
+        """Return a profile. Raises Invalid (`unknown_profile`) if no profile has this name."""
         if name not in self._by_name:
             words = f"There is no profile {name!r}; known are {', '.join(self._by_name)}."
             raise Invalid.at("/profile", words, "unknown_profile")
         return self._by_name[name]
 
     def all(self) -> Sequence[Profile]:
-        """Return all profiles: the built-in ones first, each kind by name."""
+        """Return all profiles: first the built-in profiles by name, then the others by name."""
         return tuple(self._by_name.values())
 
 
 def load_profiles(folder: Path | None) -> Profiles:
-    """Load the built-in profiles and those in the sub-folders of a folder.
+    """Load the built-in profiles, and the profiles in the sub-folders of a folder.
 
     Raises:
-        Invalid: a profile is invalid (`invalid_profile`); the message names each file with its error.
+        Invalid: if a profile is invalid (`invalid_profile`). The message lists each invalid file with its error.
     """
     return Profiles([*_built_in(), *(_own(folder) if folder else ())])
 
@@ -44,7 +44,7 @@ def _built_in() -> tuple[Profile, ...]:
 
 
 def check_profiles(folder: Path) -> Sequence[Profile]:
-    """Check the profiles in a folder, or the folder itself if it is a profile. Raises Invalid like `load_profiles`."""
+    """Check the profiles in a folder, or check the folder as a profile. Raises Invalid like `load_profiles`."""
     if (folder / profile_files.PROFILE).exists():
         return _read_all([folder.absolute()])
     return _own(folder)

@@ -1,4 +1,4 @@
-"""Build the prompt that lets a model draft a job from a rough question."""
+"""Builds the prompt with which a model drafts a request from a rough question."""
 
 import hashlib
 from functools import cache
@@ -31,8 +31,8 @@ _VALUES = {
 
 
 def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
-    """Build the prompt for a draft. `complaint` says why the previous reply could not be used."""
-    # A hash, because no text can contain its own hash and so close its frame.
+    """Build the prompt for a draft. For a repair, `complaint` says why the previous reply was not usable."""
+    # A hash, because no text can contain its own hash and so close its frame
     nonce = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     values = {
         "question": frame(visible(question), _TAG, nonce),
@@ -51,7 +51,7 @@ def _source(name: str) -> str:
 
 
 _TEXT = {"type": "string"}
-# Flat, so that every strict dialect accepts it: a check is a kind and a value as text.
+# A check is a kind and a value as text, because strict dialects do not accept one schema per kind
 DRAFT_SCHEMA = object_schema(
     reasoning=_TEXT,
     instruct=_TEXT,

@@ -1,4 +1,4 @@
-"""The report of a run, section by section."""
+"""Builds the report of a run, section by section."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def stop_words(item: ItemOutcome) -> str:
-    """Say why an item ended; an empty text for one that has not ended."""
+    """Say why an item ended. The text is empty if the item has not ended."""
     return describe_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
 
 
@@ -57,7 +57,7 @@ def run_report(tables: RunTables) -> Report:
 
 
 def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
-    """Return names and values that identify a run."""
+    """Return pairs of name and value that identify a run."""
     version = f" (version {facts.dataset_version[:12]})" if facts.dataset_version else ""
     iter_max = _BY_ROW if facts.models else DASH
     return (
@@ -93,7 +93,7 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
 
 
 def _left_out(counts: Counts) -> str:
-    """Say which items the rates and scores leave out, and why."""
+    """Say which items are not part of the rates and scores, and why."""
     deleted = {"failed": counts.deleted - counts.deleted_answers}
     kinds = [(getattr(counts, state) - deleted.get(state, 0), state) for state in _STATES[1:]]
     kinds.append((counts.succeeded - counts.judged - counts.deleted_answers, "without a verdict"))
@@ -162,7 +162,7 @@ def _loop(report: RunReport) -> Section:
     if uplift.n:
         scores = (
             ("First answer", wording.score(uplift.first), DASH),
-            # The interval covers all evaluated items.
+            # The interval is computed from all evaluated items
             (
                 "Returned answer",
                 wording.score(uplift.returned),
@@ -248,7 +248,7 @@ def _times(report: RunReport) -> Section:
 
 
 def _lowest(items: Sequence[ItemOutcome]) -> Section | None:
-    """List the answers with the lowest scores. People should read these first."""
+    """List the answers with the lowest scores, because users should read these first."""
     missed = [item for item in items if item.has_verdict and not item.is_accepted]
     if not missed:
         return None

@@ -1,4 +1,4 @@
-"""Build SVG from figures. It contains no names, scripts or styles: classes of the page style it."""
+"""Builds SVG pictures from figures, without scripts, styles and texts of users. The page's CSS styles the pictures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 420, 264
 
 
 def tag(_name: str, *children: Markup | str, **attributes: str | float) -> Markup:
-    """Write an element. `_` in the name of an attribute becomes `-`, and is dropped at its end."""
+    """Return an element. In the names of attributes, `_` becomes `-`, and a `_` at the end is removed."""
     written = "".join(f' {name.rstrip("_").replace("_", "-")}="{_value(value)}"' for name, value in attributes.items())
     inner = "".join(escape(child) for child in children)
     return Markup(f"<{_name}{written}>{inner}</{_name}>" if inner else f"<{_name}{written}/>")  # noqa: S704
@@ -30,7 +30,7 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 def picture(key: str, title: str, description: str, *parts: Markup, height: int = HEIGHT) -> Markup:
-    """Write a picture with a title and a description for screen readers."""
+    """Return a picture with a title and a description for screen readers."""
     return tag(
         "svg",
         tag("title", title, id=f"{key}-title"),
@@ -44,7 +44,7 @@ def picture(key: str, title: str, description: str, *parts: Markup, height: int 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """The area between the axes, which show the values from `x_min` to `x_max` and from 0 to `y_max`."""
+    """The plot area. The x axis shows values from `x_min` to `x_max`, the y axis values from 0 to `y_max`."""
 
     x_max: float = 1
     y_max: float = 1
@@ -81,7 +81,7 @@ class Plot:
 
 
 def ticks_to(largest: float, wanted: int = 4) -> list[float]:
-    """Return about `wanted` round numbers from 0 to the first one at or above the largest value."""
+    """Return about `wanted` round numbers. The first is 0, and the last is not below the largest value."""
     if largest <= 0:
         return [0.0, 1.0]
     rough = largest / wanted

@@ -1,4 +1,4 @@
-"""The data of a report: figures from the domain and the facts that identify the run."""
+"""The data of a report: the figures from the domain, and the facts that identify the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class RunFacts:
     finished_at: datetime | None = None
     models: tuple[str, ...] = ()  # The generators
     evaluator_models: tuple[str, ...] = ()
-    score_threshold: float | None = None  # The threshold in force, or None unless all items have the same
-    iter_max: int | None = None  # The limit in force; None also for a run that generates no answers
+    score_threshold: float | None = None  # The threshold of all items; None if they have different thresholds
+    iter_max: int | None = None  # The limit of all items; None also for a run that generates no answers
     cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown
     unpriced_models: tuple[str, ...] = ()
     deleted_jobs: int = 0  # The number of deleted jobs
@@ -33,7 +33,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The data of a run for a report; `items` are all items of the run."""
+    """The data of a run for a report. `items` are all items of the run."""
 
     facts: RunFacts
     report: RunReport

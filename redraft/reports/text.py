@@ -1,4 +1,4 @@
-"""Render reports for a terminal with rich, and as plain lines elsewhere."""
+"""Renders reports with rich for a terminal, and as plain lines for files and pipes."""
 
 from collections.abc import Iterator
 from io import StringIO
@@ -17,7 +17,7 @@ _PLAIN_WIDTH = 10_000
 
 
 def print_report(console: Console, tables: AnyTables) -> None:
-    """Print a report with rich on a terminal, else the lines of `render_text` without regard to the console's width."""
+    """Print a report with rich on a terminal. Elsewhere, print the lines of `render_text`, which are not wrapped."""
     if not console.is_terminal:
         console.print(Text(render_text(tables)), soft_wrap=True, end="")
         return

@@ -1,4 +1,4 @@
-"""Format figures as short texts for table cells. An unknown figure is a dash."""
+"""Formats figures as short texts for table cells. An unknown figure is a dash."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ DASH = "\N{EN DASH}"
 _Interval = Mean | Correlation | None
 
 
-# The functions below add 0.0 to turn -0.0 into 0.0.
+# The functions below add 0.0, because this turns -0.0 into 0.0
 def score(value: float | None) -> str:
     return DASH if value is None else f"{round(value, 3) + 0.0:.3f}"
 
@@ -51,7 +51,8 @@ def money(cost: Decimal | None) -> str:
 
 
 def price(cost: Decimal | None) -> str:
-    """Format the cost of one thing: below a dollar with three significant digits, so that similar prices differ."""
+    """Format the cost of one item or answer."""
+    # Below a dollar with three significant digits, so that the difference between similar prices is visible
     if cost is None or cost == 0 or cost >= 1:
         return money(cost)
     return f"${cost:.{2 - cost.adjusted()}f}"
