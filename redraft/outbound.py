@@ -91,7 +91,7 @@ class Sender:
             raise Unavailable("The receiver's name cannot be resolved.", code="receiver_unavailable") from error
         except ValueError as error:
             raise Forbidden(
-                "The receiver's name has an address that cannot be read.", code="address_not_allowed"
+                "The receiver's name has no address that can be read.", code="address_not_allowed"
             ) from error
         if not addresses:
             raise Unavailable("The receiver's name has no address.", code="receiver_unavailable")
