@@ -56,7 +56,7 @@ chaos: $(READY) $(DEV) api-tools ## break processes under load, then check all r
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(FAULTS),--faults $(FAULTS))
 
-bench: $(READY) $(DEV) ## compare the speed with bare loops and a plain Celery app
+bench: $(READY) $(DEV) ## compare the speed with bare loops and a minimal Celery app
 	$(BIN)/python -m benchmarks
 
 lint: $(READY) $(DEV)

@@ -1,4 +1,4 @@
-"""`make bench`: A (calls/s), B (CPU per call), C (added latency) and D (a bulk run) beside bare loops and plain Celery.
+"""`make bench`: Redraft beside a minimal Celery app and bare loops; README.md says how to read the tables.
 
 Machines are noisy: read the ratios, not the numbers. Rounds are interleaved; the medians are shown.
 """
@@ -6,135 +6,233 @@ Machines are noisy: read the ratios, not the numbers. Rounds are interleaved; th
 import argparse
 import statistics
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bare import run_bare
 from benchmarks.bulk import run_bulk
-from benchmarks.contenders import run_plain_celery, run_redraft
-from benchmarks.latency import measure_added_ms
+from benchmarks.contenders import run_minimal_celery, run_redraft
+from benchmarks.latency import measure_added_ms, measure_celery_ms
 from benchmarks.loads import Load, Outcome
+from benchmarks.memory import grow_serve, grow_worker
 from benchmarks.pages import measure_pages
 from benchmarks.parts import model_server
+from benchmarks.scale import Crowd, measure_scale
 from redraft.logs import configure_logs
 from tests.support.databases.postgres import PostgresServer
 from tests.support.valkey import ValkeyServer
 
 Contender = Callable[[str, Load], Outcome]
-REFERENCE = "bare threads, sharded clients"
-PEER = "plain Celery + PostgreSQL, 2 processes"
-OURS = "Redraft + PostgreSQL, 2 processes"
+BARE = "bare threads, sharded clients"
+CELERY = "minimal Celery, 2 processes"
+PROCESSES = ("workers", "driver", "PostgreSQL", "Valkey")
+REDRAFT = "Redraft, 2 processes"
+
+
+class Bench:
+    """The benchmarks, with the servers that they share."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._console = Console(width=150)
+        self._postgres, self._valkey = PostgresServer(), ValkeyServer().start()
+        configure_logs("WARNING", "json")
+
+    def close(self) -> None:
+        self._valkey.remove()
+        self._postgres.stop()
+
+    def throughput(self) -> None:
+        options = self._options
+        self._compare("A", Load(options.jobs, options.in_flight, options.latency))
+
+    def cpu(self) -> None:
+        self._compare("B", Load(max(20, self._options.jobs * 2 // 5), 16, 0.0))
+
+    def _compare(self, name: str, load: Load) -> None:
+        found: dict[str, list[Outcome]] = defaultdict(list)
+        for round_no in range(1, self._options.rounds + 1):
+            for contender, run in self._contenders().items():
+                with model_server(load.latency_s) as url:
+                    outcome = run(url, load)
+                found[contender].append(outcome)
+                words = f"{outcome.calls_per_s:.1f} calls/s, {outcome.cpu_ms_per_call:.1f} ms a call"
+                self._console.print(f"round {round_no}: {contender}: {words}", style="dim")
+        title = f"{name}: {load.jobs} jobs x 4 calls, {load.in_flight} in flight, {load.latency_s:g} s a call"
+        self._console.print(_ratios(title, found))
+        self._console.print(_shares(title, found))
+
+    def _contenders(self) -> dict[str, Contender]:
+        servers = (self._postgres, self._valkey)
+        return {
+            BARE: lambda url, load: run_bare(url, load, sharded=True),
+            CELERY: lambda url, load: run_minimal_celery(url, load, 2, *servers),
+            REDRAFT: lambda url, load: run_redraft(url, load, 2, *servers),
+        }
+
+    def latency(self) -> None:
+        load = Load(100, 1, 0.0)
+        with model_server(0.0) as url:
+            bare_ms = run_bare(url, load, sharded=False).seconds * 1000 / load.calls * 2
+        self._console.print(f"an iteration's two calls by themselves: {bare_ms:.1f} ms", style="dim")
+        database_url = self._postgres.url_of(self._postgres.create_database())
+        rows = {
+            "minimal Celery": lambda url: measure_celery_ms(url, bare_ms, self._postgres, self._valkey),
+            "Redraft, PostgreSQL": lambda url: measure_added_ms(url, self._valkey, bare_ms, database_url=database_url),
+            "Redraft, SQLite": lambda url: measure_added_ms(url, self._valkey, bare_ms),
+        }
+        table = Table("", "p50 ms", "p99 ms", "of Celery", title="C: added ms per iteration, one job, idle machine")
+        celery_ms = 0.0
+        for name, run in rows.items():
+            # A server for each: it counts the scores of a job by the job's number
+            with model_server(0.0) as url:
+                added = run(url)
+            middle = statistics.median(added)
+            celery_ms = celery_ms or middle
+            table.add_row(name, f"{middle:.1f}", f"{added[int(len(added) * 0.99)]:.1f}", f"{middle / celery_ms:.2f}")
+        self._console.print(table)
+
+    def bulk(self) -> None:
+        servers = (self._postgres, self._valkey)
+        title = "D: a run of 4 calls a row, in times of the ideal (calls x seconds a call / in flight)"
+        table = Table("in flight", "s a call", "workers", "a run", "jobs", BARE, "minimal Celery", title=title)
+        for in_flight, latency_s, workers in ((20, 0.2, 1), (100, 0.2, 2), (100, 1.0, 2)):
+            load = Load(10 * in_flight, in_flight, latency_s)
+            found: list[str] = []
+            for run in (
+                lambda url, load, workers=workers: run_bulk(url, load, workers, *servers),
+                lambda url, load, workers=workers: run_redraft(url, load, workers, *servers),
+                lambda url, load: run_bare(url, load, sharded=True),
+                lambda url, load, workers=workers: run_minimal_celery(url, load, workers, *servers),
+            ):
+                with model_server(latency_s) as url:
+                    found.append(f"{run(url, load).seconds * in_flight / (load.calls * latency_s):.2f}")
+            table.add_row(str(in_flight), f"{latency_s:g}", str(workers), *found)
+        self._console.print(table)
+        ratios: list[float] = []
+        for _ in range(self._options.rounds):
+            with model_server(0.0) as url:
+                run = run_bulk(url, Load(200, 16, 0.0), 2, *servers)
+            with model_server(0.0) as url:
+                jobs = run_redraft(url, Load(200, 16, 0.0), 2, *servers)
+            ratios.append(run.cpu_ms_per_call / jobs.cpu_ms_per_call)
+        self._console.print(f"CPU per call of a run, in times of the same jobs: {statistics.median(ratios):.2f}")
+
+    def scale(self) -> None:
+        calls, call_s = self._options.scale, 10.0
+        with model_server(call_s) as url:
+            celery = run_minimal_celery(url, Load(calls // 2, calls, call_s), 1, self._postgres, self._valkey)
+        words = (
+            f"{celery.calls_per_s:.0f} calls/s, {celery.rss_mb:.0f} MB, {celery.ms_per_call('workers'):.2f} ms a call"
+        )
+        self._console.print(f"E: minimal Celery, one process of {calls} threads: {words}")
+        for is_streamed in (False, True):
+            crowd = Crowd(calls, calls, call_s, is_streamed)
+            title = f"E: one process, {calls} calls of {call_s:g} s{', streamed' if is_streamed else ''}"
+            table = Table("", "", title=title)
+            for row in measure_scale(crowd, self._postgres, self._valkey).items():
+                table.add_row(*row)
+            self._console.print(table)
+
+    def memory(self) -> None:
+        jobs = self._options.memory_jobs
+        every = max(1, jobs // 20)
+        for title, samples in (
+            ("worker, PostgreSQL", grow_worker(jobs, every, self._postgres, self._valkey)),
+            ("redraft serve, SQLite", grow_serve(jobs, every, self._valkey)),
+        ):
+            self._console.print(f"memory and descriptors: {title}")
+            for done, sample in samples:
+                words = (f"{name} {rss_mb:.0f} MB, {count} open" for name, (rss_mb, count) in sample.items())
+                self._console.print(f"{done} jobs: {' · '.join(words)}")
+
+    def pages(self) -> None:
+        for name, count in (("SQLite", 100_000), ("PostgreSQL", 1_000_000)):
+            url = "" if name == "SQLite" else self._postgres.url_of(self._postgres.create_database())
+            table = Table("page", "p50 ms", "highest", title=f"pages, {count:,} jobs on {name}")
+            for page, (middle, highest) in measure_pages(self._valkey, count, database_url=url).items():
+                table.add_row(page, f"{middle:.1f}", f"{highest:.1f}")
+            self._console.print(table)
+
+
+BENCHMARKS: Mapping[str, Callable[[Bench], None]] = {
+    "A": Bench.throughput,
+    "B": Bench.cpu,
+    "C": Bench.latency,
+    "D": Bench.bulk,
+    "E": Bench.scale,
+    "memory": Bench.memory,
+    "pages": Bench.pages,
+}
+
+
+def _ratios(title: str, found: Mapping[str, Sequence[Outcome]]) -> Table:
+    def middle(name: str, value: Callable[[Outcome], float]) -> float:
+        return statistics.median(map(value, found[name]))
+
+    def ratio(name: str, of: str, value: Callable[[Outcome], float]) -> str:
+        reference = middle(of, value)
+        return f"{middle(name, value) / reference:.2f}" if reference else ""
+
+    table = Table("", "calls/s", "of Celery", "of bare", "CPU ms a call", "of Celery", "submission ms", "of Celery")
+    table.title = title
+    for name in found:
+        table.add_row(
+            name,
+            f"{middle(name, _rate):.0f}",
+            ratio(name, CELERY, _rate),
+            ratio(name, BARE, _rate),
+            f"{middle(name, _cpu):.2f}",
+            ratio(name, CELERY, _cpu),
+            f"{middle(name, _submission):.2f}",
+            ratio(name, CELERY, _submission),
+        )
+    return table
+
+
+def _rate(outcome: Outcome) -> float:
+    return outcome.calls_per_s
+
+
+def _cpu(outcome: Outcome) -> float:
+    return outcome.cpu_ms_per_call
+
+
+def _submission(outcome: Outcome) -> float:
+    return outcome.submit_ms
+
+
+def _shares(title: str, found: Mapping[str, Sequence[Outcome]]) -> Table:
+    columns = [f"{name}: ms a call + ms/s idle" for name in PROCESSES]
+    table = Table("", *columns, "workers' MB", title=f"{title}: CPU by process")
+    for name, outcomes in found.items():
+        cells = [
+            f"{statistics.median(o.ms_per_call(process) for o in outcomes):.2f}"
+            f" + {statistics.median(o.idle_ms.get(process, 0.0) for o in outcomes):.1f}"
+            for process in PROCESSES
+        ]
+        table.add_row(name, *cells, f"{statistics.median(o.rss_mb for o in outcomes):.0f}")
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=500, help="jobs of 4 calls in A; B uses a fifth")
-    parser.add_argument("--in-flight", type=int, default=500)
+    parser.add_argument("--jobs", type=int, default=500, help="jobs of 4 calls in A; B uses two fifths")
+    parser.add_argument("--in-flight", type=int, default=500, help="calls in flight in A")
     parser.add_argument("--latency", type=float, default=1.0, help="seconds a call takes in A")
-    parser.add_argument("--only", choices=["A", "B", "C", "D", "E"], help="E, pages of a million jobs, only so")
+    parser.add_argument("--scale", type=int, default=2000, help="calls in flight in E")
+    parser.add_argument("--memory-jobs", type=int, default=20_000)
+    parser.add_argument("--only", choices=BENCHMARKS, help="memory and pages run only so")
     options = parser.parse_args()
-    console = Console()
-    postgres, valkey = PostgresServer(), ValkeyServer().start()
-    contenders = _contenders(postgres, valkey)
+    bench = Bench(options)
     try:
-        if options.only in {None, "A"}:
-            load = Load(options.jobs, options.in_flight, options.latency)
-            _compare(console, "A: calls/s", contenders, load, options.rounds, lambda o: o.calls_per_s)
-        if options.only in {None, "B"}:
-            load = Load(max(20, options.jobs // 5), 20, 0.0)
-            _compare(console, "B: CPU ms a call", contenders, load, options.rounds, lambda o: o.cpu_ms_per_call)
-        if options.only in {None, "C"}:
-            _latency(console, postgres, valkey)
-        if options.only in {None, "D"}:
-            _bulk(console, postgres, valkey)
-        if options.only == "E":
-            _pages(console, postgres, valkey)
+        for name in [options.only] if options.only else "ABCDE":
+            BENCHMARKS[name](bench)
     finally:
-        valkey.remove()
-        postgres.stop()
-
-
-def _contenders(postgres: PostgresServer, valkey: ValkeyServer) -> dict[str, Contender]:
-    return {
-        "bare threads, one client": lambda url, load: run_bare(url, load, sharded=False),
-        REFERENCE: lambda url, load: run_bare(url, load, sharded=True),
-        "plain Celery + PostgreSQL, 1 process": lambda u, o: run_plain_celery(u, o, 1, postgres, valkey),
-        PEER: lambda url, load: run_plain_celery(url, load, 2, postgres, valkey),
-        "Redraft + PostgreSQL, 1 process": lambda url, load: run_redraft(url, load, 1, postgres, valkey),
-        OURS: lambda url, load: run_redraft(url, load, 2, postgres, valkey),
-    }
-
-
-def _compare(
-    console: Console,
-    title: str,
-    contenders: dict[str, Contender],
-    load: Load,
-    rounds: int,
-    measure: Callable[[Outcome], float],
-) -> None:
-    found: dict[str, list[float]] = defaultdict(list)
-    for round_no in range(1, rounds + 1):
-        for name, run in contenders.items():
-            with model_server(load.latency_s) as url:
-                value = measure(run(url, load))
-            found[name].append(value)
-            console.print(f"round {round_no}: {name}: {value:.1f}", style="dim")
-    medians = {name: statistics.median(values) for name, values in found.items()}
-    table = Table(
-        "contender",
-        title,
-        "of bare, sharded",
-        "of plain Celery, 2",
-        title=f"{load.jobs} jobs x 4 calls, {load.in_flight} in flight, {load.latency_s:g} s a call",
-    )
-    for name, value in medians.items():
-        table.add_row(name, f"{value:.1f}", f"{value / medians[REFERENCE]:.2f}", f"{value / medians[PEER]:.2f}")
-    console.print(table)
-
-
-def _latency(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
-    table = Table("database", "p50 ms", "p99 ms", title="C: added milliseconds per iteration, one job, idle machine")
-    with model_server(0.0) as url:
-        load = Load(100, 1, 0.0)
-        bare_ms = run_bare(url, load, sharded=False).seconds * 1000 / load.calls * 2
-    console.print(f"an iteration's two calls by themselves: {bare_ms:.1f} ms", style="dim")
-    for name, database_url in (("SQLite", ""), ("PostgreSQL", postgres.url_of(postgres.create_database()))):
-        # One each: it counts the scores of a job by the job's number
-        with model_server(0.0) as url:
-            added = measure_added_ms(url, valkey, bare_ms, database_url=database_url)
-        table.add_row(name, f"{statistics.median(added):.1f}", f"{added[int(len(added) * 0.99)]:.1f}")
-    console.print(table)
-
-
-def _bulk(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
-    title = "D: a run of 4 calls a row, in times of the ideal: calls x seconds a call / in flight"
-    table = Table("in flight", "s a call", "workers", "a run", REFERENCE, "plain Celery + PostgreSQL", title=title)
-    for in_flight, latency_s, workers in ((10, 0.2, 1), (20, 0.2, 1), (100, 0.2, 2), (100, 1.0, 2)):
-        load = Load(10 * in_flight, in_flight, latency_s)
-        ideal_s = load.calls * load.latency_s / in_flight
-        with model_server(load.latency_s) as url:
-            run_s = run_bulk(url, load, workers, postgres, valkey)
-        with model_server(load.latency_s) as url:
-            bare_s = run_bare(url, load, sharded=True).seconds
-        with model_server(load.latency_s) as url:
-            plain_s = run_plain_celery(url, load, workers, postgres, valkey).seconds
-        found = (f"{seconds / ideal_s:.2f}" for seconds in (run_s, bare_s, plain_s))
-        table.add_row(str(in_flight), f"{latency_s:g}", str(workers), *found)
-    console.print(table)
-
-
-def _pages(console: Console, postgres: PostgresServer, valkey: ValkeyServer) -> None:
-    configure_logs("WARNING", "json")
-    for name, count in (("SQLite", 100_000), ("PostgreSQL", 1_000_000)):
-        url = "" if name == "SQLite" else postgres.url_of(postgres.create_database())
-        table = Table("page", "p50 ms", "highest", title=f"E: pages, {count:,} jobs on {name}")
-        for page, (middle, highest) in measure_pages(valkey, count, database_url=url).items():
-            table.add_row(page, f"{middle:.1f}", f"{highest:.1f}")
-        console.print(table)
+        bench.close()
 
 
 if __name__ == "__main__":

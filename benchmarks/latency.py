@@ -3,28 +3,28 @@
 import subprocess
 import sys
 import time
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pydantic import SecretStr
-
-from benchmarks.loads import CRITERIA, task_of
+from benchmarks.contenders import minimal_celery
+from benchmarks.loads import CRITERIA, Load, task_of
+from benchmarks.parts import settings_for
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.operations.admin.health import alive_workers
 from redraft.operations.jobs import queries, submit
 from redraft.runtime import build_runtime
-from redraft.settings import Settings
 from redraft.storage.engine import schema
+from tests.support.databases.postgres import PostgresServer
 from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
 _ITERATIONS = 2
+_JOBS = 60
+# Not measured: they open the connections
+_WARM = 5
 
 
-def measure_added_ms(
-    url: str, valkey: ValkeyServer, bare_ms: float, *, database_url: str = "", jobs: int = 60
-) -> list[float]:
+def measure_added_ms(url: str, valkey: ValkeyServer, bare_ms: float, *, database_url: str = "") -> list[float]:
     """Added milliseconds per iteration, sorted: from submission to the end, less the bare calls.
 
     Args:
@@ -32,20 +32,9 @@ def measure_added_ms(
         valkey: the broker.
         bare_ms: what the two calls of an iteration take by themselves.
         database_url: empty for SQLite.
-        jobs: how many jobs, one after the other.
     """
     with TemporaryDirectory() as folder:
-        settings = Settings(
-            _env_file=None,  # pyright: ignore[reportCallIssue]
-            data_dir=Path(folder),
-            database_url=database_url,
-            broker_url=valkey.url,
-            model="openai:writer",
-            evaluator_model="openai:judge",
-            openai_api_key=SecretStr("none"),
-            openai_base_url=url,
-            log_level="WARNING",
-        )
+        settings = settings_for(folder, url, valkey, database_url)
         services = build_runtime(settings)
         if not database_url:
             schema.upgrade(services.database)
@@ -57,12 +46,25 @@ def measure_added_ms(
         )
         try:
             wait_until(lambda: alive_workers(services) == 1, within_s=60, what="the worker")
-            taken = [_one_job(services, number) for number in range(jobs + 5)][5:]
+            taken = [_one_job(services, number) for number in range(_JOBS + _WARM)][_WARM:]
         finally:
             worker.terminate()
             worker.wait(timeout=20)
             services.close()
     return sorted(seconds * 1000 / _ITERATIONS - bare_ms for seconds in taken)
+
+
+def measure_celery_ms(url: str, bare_ms: float, postgres: PostgresServer, valkey: ValkeyServer) -> list[float]:
+    """The same of the minimal Celery app."""
+    taken: list[float] = []
+    with minimal_celery(url, Load(1, 16, 0.0), 1, postgres, valkey) as (submit_one, count, _):
+        for number in range(_JOBS + _WARM):
+            started_at = time.monotonic()
+            submit_one(number)
+            while count() <= number:
+                time.sleep(0.001)
+            taken.append(time.monotonic() - started_at)
+    return sorted(seconds * 1000 / _ITERATIONS - bare_ms for seconds in taken[_WARM:])
 
 
 def _one_job(services: submit.Services, number: int) -> float:

@@ -1,6 +1,7 @@
 """What every contender does: J jobs of two iterations, each one generate and one evaluate call."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 CALLS_PER_JOB = 4
 SCORES = (0.4, 0.9)
@@ -29,11 +30,23 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a contender took for a load: wall seconds, and CPU seconds of all its processes."""
+    """What a contender took for a load.
+
+    Attributes:
+        seconds: from the first submission to the end of the last job.
+        cpu_s: CPU seconds by process: "driver", "workers", "PostgreSQL", "Valkey".
+        calls: the number of model calls.
+        submit_ms: CPU milliseconds of the driver for one submission.
+        idle_ms: CPU milliseconds a second by process, when all jobs have ended.
+        rss_mb: memory of the workers when all jobs have ended.
+    """
 
     seconds: float
-    cpu_s: float
+    cpu_s: Mapping[str, float]
     calls: int
+    submit_ms: float = 0.0
+    idle_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    rss_mb: float = 0.0
 
     @property
     def calls_per_s(self) -> float:
@@ -41,7 +54,10 @@ class Outcome:
 
     @property
     def cpu_ms_per_call(self) -> float:
-        return self.cpu_s * 1000 / self.calls
+        return sum(self.cpu_s.values()) * 1000 / self.calls
+
+    def ms_per_call(self, process: str) -> float:
+        return self.cpu_s.get(process, 0.0) * 1000 / self.calls
 
 
 def _about(job: int) -> str:

@@ -1,15 +1,19 @@
 """The parts the contenders stand on, each in processes of its own: model server, PostgreSQL, Valkey."""
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+from pydantic import SecretStr
 
+from redraft.settings import Settings
 from tests.support.databases.postgres import PostgresServer
+from tests.support.valkey import ValkeyServer
 
 
 @contextmanager
@@ -26,27 +30,42 @@ def model_server(latency_s: float) -> Iterator[str]:
 
 
 class CpuMeter:
-    """CPU seconds of this process, some others, and all their children, since the meter was made."""
+    """CPU seconds by process since the meter was made: of this one ("driver"), and of others with their children."""
 
-    def __init__(self, *pids: int) -> None:
-        self._roots = [psutil.Process(pid) for pid in (os.getpid(), *pids)]
-        self._before = self._total()
+    def __init__(self, **pids: Sequence[int]) -> None:
+        self._roots = {name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}
+        self._before = self._totals()
 
-    def _total(self) -> dict[int, float]:
-        found: dict[int, float] = {}
-        for root in self._roots:
-            for process in (root, *(root.children(recursive=True) if root.pid != os.getpid() else [])):
-                try:
-                    times = process.cpu_times()
-                except psutil.NoSuchProcess:
-                    continue
-                found[process.pid] = times.user + times.system
-        return found
+    def _totals(self) -> dict[str, float]:
+        return {"driver": time.process_time(), **{name: sum(map(_cpu_s, each)) for name, each in self._roots.items()}}
 
-    def seconds(self) -> float:
-        after = self._total()
-        return sum(spent - self._before.get(pid, 0.0) for pid, spent in after.items())
+    def seconds(self) -> dict[str, float]:
+        return {name: total - self._before[name] for name, total in self._totals().items()}
+
+
+def _cpu_s(root: psutil.Process) -> float:
+    """CPU seconds of a process and its children, also of those that have ended."""
+    total = 0.0
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times())
+    return total
 
 
 def postmaster_pid(server: PostgresServer) -> int:
     return int((Path(server.folder) / "data" / "postmaster.pid").read_text().split("\n")[0])
+
+
+def settings_for(folder: str, url: str, valkey: ValkeyServer, database_url: str, **changes: Any) -> Settings:
+    """Settings of an installation whose models are served at `url`; an empty database URL means SQLite."""
+    values: dict[str, Any] = {
+        "data_dir": Path(folder),
+        "database_url": database_url,
+        "broker_url": valkey.url,
+        "model": "openai:writer",
+        "evaluator_model": "openai:judge",
+        "openai_api_key": SecretStr("none"),
+        "openai_base_url": url,
+        "log_level": "WARNING",
+    }
+    return Settings(_env_file=None, **{**values, **changes})  # pyright: ignore[reportCallIssue]

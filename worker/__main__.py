@@ -18,6 +18,7 @@ from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
 from worker.app import celery_app, engine, monitor, schedule, services, settings, start
 from worker.consumer import EnginePool
+from worker.descriptors import allow_descriptors
 from worker.pulse import end_when_frozen
 
 log = structlog.get_logger()
@@ -61,6 +62,7 @@ class Worker(celery_app.Worker):
 
 def main() -> int:
     sys.setswitchinterval(_SWITCH_S)
+    allow_descriptors(settings.worker_concurrency)
     end_when_frozen(settings.frozen_after_s, sys.argv, lambda: schedule.is_beating() and engine.is_responding())
     worker = Worker(
         hostname=f"redraft-{os.getpid()}@{socket.gethostname()}",
