@@ -33,11 +33,16 @@ Check = Callable[[JobRows], Iterator[str]]
 def audit(database: Database, submitted: Sequence[Submitted], requests: Sequence[Entry]) -> list[str]:
     """Everything that is wrong, one line each; nothing is the only good answer."""
     found = read_all(database, requests)
-    problems = [words for seen in submitted for words in _submission(seen, found)]
-    problems += _strangers(found, submitted)
+    problems = audit_submissions(submitted, found)
     for job_id, rows in found.items():
         problems += [f"{job_id} ({rows.case}): {words}" for check in CHECKS for words in check(rows)]
     return problems
+
+
+def audit_submissions(submitted: Sequence[Submitted], found: dict[str, JobRows]) -> list[str]:
+    """Each request that was accepted is one job, and there are no others."""
+    problems = [words for seen in submitted for words in _submission(seen, found)]
+    return [*problems, *_strangers(found, submitted)]
 
 
 def _submission(seen: Submitted, found: dict[str, JobRows]) -> Iterator[str]:
@@ -118,6 +123,11 @@ def ends_for_a_reason(rows: JobRows) -> Iterator[str]:
     job = rows.job
     if job["stop_reason"] == "deadline_exceeded" and job["finished_at"] < job["deadline_at"]:
         yield f"ended for its deadline, {job['deadline_at'] - job['finished_at']} before it"
+
+
+def ends_soon_after_its_deadline(rows: JobRows) -> Iterator[str]:
+    """Somebody notices that a deadline has passed."""
+    job = rows.job
     if job["finished_at"] and job["finished_at"] > job["deadline_at"] + _LATEST:
         yield f"ended {job['finished_at'] - job['deadline_at']} after its deadline"
 
@@ -289,7 +299,9 @@ def _result(job: Row, result: dict[str, Any], best: float, scores: list[tuple[fl
         return
     # The mean of several scores may miss by a rounding error what it meets
     is_enough = best >= job["request"]["score_threshold"] - _ROUNDING
-    if (job["stop_reason"] == "accepted") != is_enough and job["stop_reason"] != "canceled":
+    # One candidate may be accepted when the deadline ends the evaluation of another one
+    may_differ = {"canceled", "deadline_exceeded", "error"} if job["request"].get("candidates", 1) > 1 else {"canceled"}
+    if (job["stop_reason"] == "accepted") != is_enough and job["stop_reason"] not in may_differ:
         yield f"ended with {job['stop_reason']}, its best score is {best}"
 
 
@@ -315,6 +327,7 @@ def canceled_means_no_more_calls(rows: JobRows) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (
     has_ended,
     ends_for_a_reason,
+    ends_soon_after_its_deadline,
     calls_are_reserved,
     nothing_is_paid_twice,
     nobody_asks_for_what_is_there,

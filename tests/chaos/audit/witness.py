@@ -12,11 +12,11 @@ from redraft.storage.engine.work import Database
 from tests.support.waiting import patient
 
 _EVERY_S = 0.25
-_GROWING = (
+GROWING = (
     *("version", "lease_token", "event_seq", "step_no", "iteration", "continuations"),
     *("calls", "input_tokens", "output_tokens"),
 )
-_KEPT = ("status", "stop_reason", "finished_at", "event_seq", "best_score")
+KEPT = ("status", "stop_reason", "finished_at", "event_seq", "best_score")
 
 
 class Witness:
@@ -49,23 +49,23 @@ class Witness:
                 continue
 
     def look(self) -> None:
-        names = sorted({"id", *_GROWING, *_KEPT})
+        names = sorted({"id", *GROWING, *KEPT})
         with self._database.read() as connection:
             rows = [dict(row) for row in connection.execute(select(*(jobs.c[name] for name in names))).mappings()]
         for row in rows:
             before = self._last.get(row["id"])
             if before is not None:
-                self.problems += [f"{row['id']}: {words}" for words in _changes(before, row)]
+                self.problems += [f"{row['id']}: {words}" for words in changes(before, row)]
             self._last[row["id"]] = row
         self.problems += [f"{gone}: is gone" for gone in self._last.keys() - {row["id"] for row in rows}]
         self.live = sum(row["finished_at"] is None for row in rows)
         self.looks += 1
 
 
-def _changes(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    yield from (f"{name} fell from {before[name]} to {now[name]}" for name in _GROWING if now[name] < before[name])
+def changes(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    yield from (f"{name} fell from {before[name]} to {now[name]}" for name in GROWING if now[name] < before[name])
     if before["finished_at"] is not None and now["continuations"] == before["continuations"]:
-        moved = [f"{name} from {before[name]} to {now[name]}" for name in _KEPT if now[name] != before[name]]
+        moved = [f"{name} from {before[name]} to {now[name]}" for name in KEPT if now[name] != before[name]]
         yield from (f"had ended, and was changed: {words}" for words in moved)
     moved = any(now[name] != before[name] for name in ("status", "event_seq", "step_no", "iteration", "calls"))
     if moved and now["version"] == before["version"] and now["status"] != before["status"]:
