@@ -55,7 +55,7 @@ def test_ids_are_known_by_their_beginning(office: Shell, provider: ModelServer) 
         assert office.run("runs", "show", text, "--json").data["id"] == run_id
     ambiguous = office.run("runs", "show", "0")
     assert ambiguous.code == 2
-    assert "write more of it" in ambiguous.err
+    assert "write more of" in ambiguous.err
 
 
 def test_runs_and_datasets_are_known_by_a_name_that_one_of_them_has(office: Shell, provider: ModelServer) -> None:

@@ -102,7 +102,7 @@ def test_ids_may_be_shortened_while_they_are_unique(shell: Shell, add_job: AddJo
     assert shell.run("jobs", "show", "--json").data["id"] == second
     ambiguous = shell.run("jobs", "show", first[:differs_at])
     assert ambiguous.code == 2
-    assert "write more of it" in ambiguous.err
+    assert "write more of" in ambiguous.err
 
 
 def test_the_label_name_is_a_reference_while_one_job_has_it(shell: Shell, add_job: AddJob) -> None:
