@@ -64,6 +64,7 @@ class Delta:
 INTERACTIVE_QUEUE = "interactive"
 BULK_QUEUE = "bulk"
 CANARY_TASK = "redraft.canary"
+HEARTBEAT_COMMAND = "redraft_heartbeat"
 
 
 def canary_queue(worker_id: str) -> str:

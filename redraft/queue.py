@@ -14,7 +14,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import AskError, ClusterCrossSlotError, ClusterDownError, MasterDownError, NoPermissionError
 
 from redraft.errors import Unavailable
-from redraft.jobs import BULK_QUEUE, CANARY_TASK, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
+from redraft.jobs import BULK_QUEUE, CANARY_TASK, HEARTBEAT_COMMAND, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
 from redraft.publisher import Publisher
 from redraft.setting_values import kombu_url, redis_url
 from redraft.settings import Settings
@@ -135,6 +135,16 @@ class Queue:
     def wake(self, job_id: str) -> None:
         """Wake the clients that wait for a change of this job. Clients also poll, since a notification may be lost."""
         self._publisher.publish(job_channel(job_id), "")
+
+    def request_heartbeats(self) -> None:
+        """Ask all workers for a heartbeat now, which aborts the calls of ended jobs; best effort."""
+        if self._is_paused():
+            return
+        try:
+            self._celery.control.broadcast(HEARTBEAT_COMMAND)
+        except _BROKER_FAILURES as error:
+            log.warning("broker_unavailable", task=HEARTBEAT_COMMAND, error=type(error).__name__)
+            self._pause()
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
         """Publish a piece of text to the clients that watch this job. The complete answer replaces lost pieces.

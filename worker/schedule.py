@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 import structlog
@@ -34,6 +34,8 @@ class Timer:
     name: str
     every_s: float
     work: Callable[[], None]
+    is_wanted: threading.Event = field(default_factory=threading.Event)
+    """Ends the current pause."""
 
 
 class Schedule:
@@ -52,7 +54,8 @@ class Schedule:
         self._shutdown_requested: SimpleQueue[None] = SimpleQueue()
         self._stopping = threading.Event()
         self._beat_at = time.monotonic()
-        self._timers = [Timer("heartbeat", services.settings.heartbeat_s, self._beat), *timers]
+        self._heartbeat = Timer("heartbeat", services.settings.heartbeat_s, self._beat)
+        self._timers = [self._heartbeat, *timers]
 
     def start(self) -> None:
         for timer in self._timers:
@@ -97,6 +100,8 @@ class Schedule:
     def stop(self) -> None:
         """Release all leases, and notify workers of their steps."""
         self._stopping.set()
+        for timer in self._timers:
+            timer.is_wanted.set()
         try:
             released = self._holder.leave(self._services.database)
         except Unavailable as error:
@@ -107,6 +112,8 @@ class Schedule:
 
     def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():
+            # Before the work: a request that comes meanwhile leads to another round
+            timer.is_wanted.clear()
             try:
                 timer.work()
             except Unavailable as error:
@@ -114,7 +121,11 @@ class Schedule:
                 log.warning("timer_found_no_database", timer=timer.name, reason=error.message)
             except Exception:
                 log.exception("timer_crashed", timer=timer.name)
-            self._stopping.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
+            timer.is_wanted.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
+
+    def beat_now(self) -> None:
+        """Begin a heartbeat without waiting for the end of its pause."""
+        self._heartbeat.is_wanted.set()
 
     def is_beating(self) -> bool:
         """Whether the heartbeat's thread runs, with a database or without one."""

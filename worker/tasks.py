@@ -1,8 +1,10 @@
 """The tasks: decode a message, and begin the step."""
 
+from celery.worker.control import control_command
+
 from redraft.domain.jobs.states import Step
-from redraft.jobs import CANARY_TASK, StepMessage
-from worker.app import begin_step, celery_app, watchdog
+from redraft.jobs import CANARY_TASK, HEARTBEAT_COMMAND, StepMessage
+from worker.app import begin_step, celery_app, schedule, watchdog
 from worker.consumer import begun
 
 
@@ -24,6 +26,11 @@ def audit_step(job_id: str, step_no: int) -> None:
 @celery_app.task(name=CANARY_TASK)
 def canary() -> None:
     watchdog.reset()
+
+
+@control_command(name=HEARTBEAT_COMMAND)
+def beat_now(_state: object) -> None:
+    schedule.beat_now()
 
 
 def _run(message: StepMessage) -> None:

@@ -105,6 +105,9 @@ class ProcessQueue:
     def wake(self, job_id: str) -> None:
         """Clients do not wait here."""
 
+    def request_heartbeats(self) -> None:
+        """The request is lost: heartbeats come at their own times."""
+
     def publish_delta(self, job_id: str, delta: Any) -> None:
         """Nobody watches."""
 

@@ -190,7 +190,9 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
 def _cancel_all(services: Services, job_ids: list[str]) -> None:
     for job_id in job_ids:
         with suppress(NotFound):  # The job was deleted after it was listed
-            lifecycle.cancel(services, job_id)
+            lifecycle.cancel(services, job_id, is_one_of_many=True)
+    if job_ids:
+        services.queue.request_heartbeats()
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:

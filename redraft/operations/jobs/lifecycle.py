@@ -31,8 +31,10 @@ class Continuation:
     new_event: Event
 
 
-def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
+def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> tuple[JobRecord, bool]:
     """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
+
+    Its worker is asked to abort its calls. For `is_one_of_many` the caller asks the workers after the last job.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
@@ -53,6 +55,8 @@ def cancel(services: Services, job_id: str) -> tuple[JobRecord, bool]:
         close_orphaned_calls(connection, job)
         job = record_of(connection, job_id)
     services.queue.wake(job_id)
+    if not is_one_of_many:
+        services.queue.request_heartbeats()
     return job, True
 
 

@@ -97,14 +97,17 @@ def test_a_stopping_worker_counts_the_calls_that_are_out_and_those_that_a_cancel
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
     model_server.script(generate=[Reply(text="never seen", latency_s=60)])
-    timers = {"REDRAFT_SHUTDOWN_GRACE_S": "1", "REDRAFT_LEASE_S": "120", "REDRAFT_HEARTBEAT_S": "0.1"}
+    # No heartbeat comes by itself: the cancel asks for it
+    timers = {"REDRAFT_SHUTDOWN_GRACE_S": "1", "REDRAFT_LEASE_S": "3000", "REDRAFT_HEARTBEAT_S": "600"}
     worker = start_worker(services, **timers).wait_ready()
-    jobs = [desk.submit(instruct=f"Question {number}?")["id"] for number in range(2)]
-    wait_until(lambda: len(model_server.requests("generate")) == 2, within_s=20)
-    desk.client.post(f"/v1/jobs/{jobs[0]}/cancel")
-    wait_until(lambda: desk.calls(jobs[0])[0]["status"] == "failed", what="the canceled job's call aborted")
+    jobs = [desk.submit(instruct=f"Question {n}?", stream=n == 1)["id"] for n in range(3)]
+    wait_until(lambda: len(model_server.requests("generate")) == 3, within_s=20)
+    for job_id in jobs[:2]:
+        desk.client.post(f"/v1/jobs/{job_id}/cancel")
+        wait_until(lambda job_id=job_id: desk.calls(job_id)[0]["status"] == "failed", what="the call aborted")
+    assert model_server.open_connections == 1
     assert worker.stop(within_s=10) == 0
-    for job_id, code in zip(jobs, ("canceled", "worker_lost"), strict=True):
+    for job_id, code in zip(jobs, ("canceled", "canceled", "worker_lost"), strict=True):
         (call,) = desk.calls(job_id)
         assert (call["status"], call["error"]["code"]) == ("failed", code)
         usage = desk.client.get(f"/v1/jobs/{job_id}").json()["usage"]
