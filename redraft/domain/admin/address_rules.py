@@ -35,12 +35,12 @@ _OWN_NAME = re.compile(r"(?:.*\.)?localhost\.?", re.IGNORECASE)
 
 
 def plain(address: Address) -> Address:
-    """Return the IPv4 address within an IPv6 one (`::ffff:…`), or the address itself."""
+    """Return the IPv4 address that an IPv6 address contains (`::ffff:…`), or the address itself."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def why_not_public(address: Address) -> str | None:
-    """Return why no request may go to an address, in words that follow the address; None for a public address."""
+    """Return the reason for refusing an address, as the rest of a sentence about it; None for a public address."""
     address = plain(address)
     is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
     return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)
@@ -48,7 +48,7 @@ def why_not_public(address: Address) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The operator's allow-list: networks, and host names regardless of what they resolve to."""
+    """The operator's allow-list of networks and host names. A listed host name may resolve to any address."""
 
     networks: tuple[Network, ...] = ()
     names: frozenset[str] = frozenset()
@@ -59,14 +59,14 @@ class Allowed:
         return cls(*networks_and_names(text))
 
     def why_not(self, host: str, address: Address) -> str | None:
-        """Return why no request may go to an address that `host` resolves to, or None if it is allowed."""
+        """Return the reason for refusing an address of `host`, or None if requests to the address are allowed."""
         reached = plain(address)
         if host.lower().rstrip(".") in self.names or any(reached in network for network in self.networks):
             return None
         return why_not_public(reached)
 
     def why_not_host(self, host: str) -> str | None:
-        """Return as a sentence why a host is refused even before its name is resolved, or None."""
+        """Return a sentence with the reason for refusing a host without resolving its name, or None."""
         name = host.lower().rstrip(".")
         if name in self.names:
             return None

@@ -36,7 +36,7 @@ _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
 
 def pointer_of(error: Mapping[str, Any], body: Any) -> str:
-    """Return the pointer of an error, without the names of union branches that pydantic mixes in.
+    """Return the pointer of an error, without the names of union branches that pydantic adds.
 
     It keeps only the parts that exist in the body, and the name of a missing field at the end.
     """

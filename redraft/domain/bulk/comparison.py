@@ -38,7 +38,7 @@ class Verdicts:
     won: tuple[str, ...]  # Rows with a verdict in the new run only
     neither: tuple[str, ...]  # Rows of both runs without a verdict in either
     p: float  # The p-value of McNemar's exact test of `lost` against `won`
-    repeats_without: int  # The number of repeats without a verdict in compared rows, of both runs
+    repeats_without: int  # The number of repeats without a verdict, over the compared rows of both runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *, name: str = "the baseline") -> Comparison:
-    """Compare all items of a new run with all items of a baseline, which the sentences call `name`."""
+    """Compare all items of a new run with all items of a baseline. `name` is the baseline's name in the sentences."""
     before, after = by_row(baseline), by_row(new)
     verdicts_before, verdicts_after = verdicts_of(before), verdicts_of(after)
     rows = sorted(verdicts_before.keys() & verdicts_after.keys())

@@ -87,7 +87,7 @@ def check_regression(comparison: Comparison | None) -> GateResult:
 
 
 def _unproven_losses(comparison: Comparison) -> list[str]:
-    """Describe the differences whose interval is below 0, but which count as no regression."""
+    """Describe the differences whose interval is below 0, although they do not count as regressions."""
     score, rate = comparison.score, comparison.pass_rate
     words: list[str] = []
     if score and score.high is not None and score.high < 0:

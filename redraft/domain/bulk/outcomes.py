@@ -16,7 +16,7 @@ SAME = 1e-9
 class ItemOutcome:
     """One item of a run: one repeat of a row of the dataset. Scores are from 0 to 1."""
 
-    custom_id: str  # The id of the row. All repeats of the row have it, and rows of two runs are paired by it
+    custom_id: str  # The id of the row, which all its repeats share. It pairs the rows of two runs
     repeat: int = 1  # The number of the repeat, from 1
     status: ItemStatus = "queued"
     stop_reason: str | None = None
@@ -24,7 +24,7 @@ class ItemOutcome:
     first_score: float | None = None  # The best score of iteration 1
     final_score: float | None = None  # The score of the returned answer, by the same evaluator
     best_iteration: int | None = None  # The iteration of the returned answer
-    scores_by_iteration: tuple[float | None, ...] = ()  # The best score of each iteration; None for one without a score
+    scores_by_iteration: tuple[float | None, ...] = ()  # The best score of each iteration, or None
     passed_by_iteration: tuple[bool, ...] = ()  # Whether an answer of the iteration was accepted
     iterations: int = 0
     cost_usd: Decimal | None = None  # The cost of all calls, failed ones included; None if a price is unknown

@@ -1,4 +1,4 @@
-"""Describe figures in words, with interval and count. No text calls a difference without significance "equal"."""
+"""Describe figures in words, with interval and count. No text calls an insignificant difference "equal"."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -6,7 +6,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Estimate, Mean
 
-# A bootstrap interval over fewer rows is too narrow, so it cannot show a difference.
+# Below this number of rows, a bootstrap interval is too narrow to show a difference.
 ROWS_NEEDED = 20
 SIGNIFICANT = 0.05
 
@@ -35,7 +35,8 @@ def describe_difference(
         difference: new minus old, over rows.
         than: the other side, such as "the baseline".
         unit: `points` writes shares as percentage points.
-        p: the p-value of an exact test, which decides instead of the interval. The text says so if the two disagree.
+        p: the p-value of an exact test, which decides instead of the interval. If the p-value and the interval
+            disagree, the text says so.
     """
     if difference is None:
         return f"The {what} cannot be compared with {than}: no row has it on both sides."
@@ -95,7 +96,7 @@ def percent(share: float) -> str:
 
 
 def dollars(cost: Decimal) -> str:
-    """Format a cost: from one cent with two decimals, below with two significant digits, as in $0.80 and $0.0042."""
+    """Format a cost: two decimals from one cent upwards ($0.80), two significant digits below one cent ($0.0042)."""
     if cost == 0 or abs(cost) >= Decimal("0.01"):
         return f"${cost:.2f}"
     return f"${cost:.{1 - cost.adjusted()}f}"

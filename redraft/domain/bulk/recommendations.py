@@ -9,9 +9,9 @@ from redraft.domain.bulk.phrases import count, dollars, format_share, percent
 from redraft.domain.bulk.uplift import WHO, IterationYield, Who, outside_verdict, yields_of
 from redraft.domain.evaluation.calibration import RATINGS_NEEDED, suggest_threshold
 
-# The minimum of rows with a verdict. The intervals of fewer rows are too wide for a recommendation.
+# The minimum of rows with a verdict. Below it, the intervals are too wide for a recommendation.
 ROWS_NEEDED = 30
-# The minimum of items that reached an iteration. The yield of an iteration with fewer items is mostly chance.
+# The minimum of items that reached an iteration. Below it, the yield of the iteration is mostly chance.
 REACHED_NEEDED = 10
 # An iteration is worth its cost if at least this share of the items that reached it was newly accepted.
 YIELD_NEEDED = 0.05
@@ -67,7 +67,7 @@ def _why_no_iter_max(yields: Sequence[IterationYield], n: int, accepted: int) ->
             f"{nothing} no item went beyond iteration 1, so the effect of a second one on the "
             f"{count(n - accepted, 'item')} not accepted is unknown. Run them with iter_max 2 or more."
         )
-    # No later iteration can be reached by more items than iteration 2.
+    # Iteration 2 decides, because later iterations cannot have more items.
     if yields[1].reached < REACHED_NEEDED:
         return f"{nothing} iteration 2 was reached by {count(yields[1].reached, 'item')}, {REACHED_NEEDED} are needed."
     return None

@@ -38,7 +38,7 @@ class Counts:
     judged: int  # The number of succeeded items with a verdict, from which all scores and pass rates are computed
     accepted: int  # The number of accepted items among `judged`
     rows: int  # The number of different `custom_id`s
-    deleted: int = 0  # The number of ended items whose jobs were deleted. They appear in no figures but these counts
+    deleted: int = 0  # The number of ended items whose jobs were deleted. No figure except these counts includes them
     deleted_answers: int = 0  # The number of succeeded items among `deleted`
 
 
@@ -228,7 +228,8 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 def histogram(scores: Iterable[float | None], bins: int = BINS) -> tuple[Bin, ...]:
     """Count scores from 0 to 1 in bins of equal width. Scores that are None are left out.
 
-    A score at most 1e-9 below the lower end of a bin counts in that bin, as it would meet a threshold there.
+    A score at most 1e-9 below the lower end of a bin counts in that bin, because it would reach a threshold at that
+    end.
     """
     counts = Counter(min(bins - 1, int(score * bins + bins * 1e-9)) for score in scores if score is not None)
     return tuple(Bin(at / bins, (at + 1) / bins, counts[at]) for at in range(bins))

@@ -1,8 +1,8 @@
 """Measure whether iterating helped: gains and costs of the iterations of a run.
 
-The measured gain is an upper bound (the winner's curse): the returned answer has the best of several noisy scores of
-the loop's own evaluator, which is too high on average even if all answers are equally good. Verdicts of an independent
-evaluator or of people on the returned answers (`Backing`) have no such bias.
+The measured gain is an upper bound (the winner's curse). The returned answer has the best of several noisy scores of
+the loop's own evaluator. The best score is too high on average, even if all answers are equally good. Verdicts of an
+independent evaluator or of people on the returned answers (`Backing`) have no such bias.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ WHO: tuple[Who, ...] = get_args(Who)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The number of items in a part, and their share of all items with its 95 % interval."""
+    """The number of items whose score changed in one direction, and their share of all items with its 95 % interval."""
 
     count: int
     share: Estimate | None
@@ -44,8 +44,8 @@ class IterationYield:
     newly_accepted: int  # The number of items accepted in it for the first time
     accepted: int  # The number of items accepted in it or in an earlier iteration
     pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
-    better: int | None  # The number of items with a higher score than before. None for iteration 1, like the next three
-    worse: int | None  # The number of items with a lower score than before. Returned answers do not show these
+    better: int | None  # The number of items with a higher score than before. None at iteration 1, as are the next 3
+    worse: int | None  # The number of items with a lower score than before. These answers are not returned
     mean_gain: float | None  # The mean rise of the best score so far; never negative
     mean_change: float | None  # The mean of (score of the iteration - best score before), which selection does not bias
     cost_usd: Decimal | None  # The cost of its calls; None if a price is unknown

@@ -52,7 +52,7 @@ def count_chars(text: str) -> int:
 
 
 def last_chars(text: str, chars: int) -> str:
-    """Return `…` and the last characters, or the whole text if it is no longer."""
+    """Return `…` and the last characters, or the whole text if it is short enough."""
     # Segmenting a long text takes long, and a visible character has seldom more than 20 code points.
     seen: list[str] = segmentation.graphemes(text[-20 * chars :], True)
     tail = "".join(seen[-chars:])

@@ -1,7 +1,7 @@
 """The registry of all kinds of checks: criteria that code evaluates without a model.
 
-The modules `content_checks`, `size_checks` and `text_checks` define the kinds: a model with its fields and `run` for
-each.
+The modules `content_checks`, `size_checks` and `text_checks` define the kinds. Each kind is a model with fields and a
+method `run`.
 """
 
 from difflib import get_close_matches
@@ -52,7 +52,7 @@ def _unknown(kind: Any) -> str:
 
 
 def json_example(kind: str, value: Any = None) -> str:
-    """Return a check of this kind as JSON, for messages. It contains the value only if that is a plain number."""
+    """Return a check of this kind as JSON, for messages. It contains `value` only if `value` is a plain number."""
     if kind in KINDS_WITHOUT_VALUE:
         return f'{{"kind": "{kind}"}}'
     is_plain = type(value) is int and 0 <= value <= COUNT_MAX

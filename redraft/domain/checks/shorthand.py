@@ -18,7 +18,8 @@ def read_check(kind: str, text: str | None) -> Check:
     """Parse a check. A range is `2..4`, `2..` or `..4`; a list and a schema are JSON; `text` is None without a value.
 
     Raises:
-        ValueError: the kind is unknown, or the value does not fit it; the message follows the kind.
+        ValueError: the kind is unknown, or the value does not fit it; the message is the rest of a sentence after the
+            kind.
     """
     if text is not None and kind in KINDS_WITHOUT_VALUE:
         raise ValueError(f"{kind} takes no value")

@@ -42,7 +42,7 @@ def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tup
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorVerdict:
-    """The verdict of one sample of one evaluator, or the in-job error if the sample has no verdict."""
+    """The verdict of one sample of one evaluator, or its error if the sample has no verdict."""
 
     evaluator: int  # The index in the panel
     model: str
@@ -128,7 +128,7 @@ def combine(
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
-    # Without a rubric there is no evidence per criterion to merge, so one evaluator's words stay together.
+    # Without a rubric there is no evidence per criterion to merge, so all words are those of one evaluator.
     if rubric:
         criteria = tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
     else:

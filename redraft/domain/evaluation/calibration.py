@@ -7,7 +7,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa, share
 
-# The intervals of fewer ratings are too wide to act on: 27 of 30 is 90 %, with an interval from 74 % to 97 %.
+# Below this number of ratings, intervals are too wide to act on. The interval of 27 of 30 is 74 % to 97 %.
 RATINGS_NEEDED = 30
 
 Verdict = Literal["agree", "disagree", "unsure"]

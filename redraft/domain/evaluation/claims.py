@@ -133,7 +133,7 @@ def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
 
 
 def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
-    """Return whether a word is the label `supported`, or for an unsupported claim any label."""
+    """Return whether a word is a label that fits: only `supported` if `supported` is true, otherwise any label."""
     label = _LABELS.get(plain(value))
     return label == "supported" if supported else label is not None
 
@@ -196,7 +196,7 @@ def _claim(entry: Mapping[str, Any], sources: QuotedSources) -> Claim:
     claim, label = text_of(entry.get("claim")).strip(), _label(entry)
     if not claim or label is None:
         raise UnreadableError("incomplete", 'Each entry of "claims" needs a "claim" and a "label".')
-    # The number may stand in words, as in "Source 2". With a single source it may be missing.
+    # Models add words to the number, as in "Source 2". If there is only one source, they may omit the number.
     digits = _DIGITS.search(text_of(entry.get("source")))
     source = int(digits[0]) if digits else 1 if sources.count == 1 else None
     quote = sentence_of(entry.get("quote"))
@@ -223,5 +223,5 @@ def _problem(label: Label, source: int | None, quote: str, *, is_there: bool) ->
 def _label(entry: Mapping[str, Any]) -> Label | None:
     words = [text_of(entry[name]) for name in LABEL_NAMES if entry.get(name) is not None]
     labels: set[Label] = {_LABELS.get(plain(word), "not_found") for word in words}
-    # Contradictory labels support nothing.
+    # A claim with contradictory labels must not count as supported.
     return labels.pop() if len(labels) == 1 else "not_found" if labels else None

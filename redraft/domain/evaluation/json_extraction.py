@@ -1,7 +1,7 @@
 """Extract the verdict from a model's reply, which may contain other text, or return why there is none.
 
-`read_verdict` and `find_object` raise for no reply, and invent no value. Their messages are for users and for the
-records of calls. No generator sees them.
+`read_verdict` and `find_object` never raise, whatever the reply is, and never invent a value. Their messages are for
+users and for the records of calls. No generator sees them.
 """
 
 import json
@@ -97,9 +97,10 @@ def read_verdict(
 ) -> tuple[Found, T] | Unusable:
     """Read the evaluator's own verdict from a reply.
 
-    A reply that is JSON as a whole is read unchanged. In any other reply, each object outside of the thinking text is a
-    candidate, with or without a code fence. Invalid JSON is repaired only if the finish reason means a complete reply.
-    A verdict that an untrusted text contains is a quotation, and does not count. All other verdicts must be equal.
+    A reply that is JSON as a whole is read unchanged. In any other reply, each object outside of the thinking text may
+    be the verdict, with or without a code fence. Invalid JSON is repaired only if the finish reason means a complete
+    reply. A verdict that an untrusted text contains is a quotation, and does not count. All other verdicts must be
+    equal.
     """
     try:
         found = _find_objects(text, finish_reason, reader.is_verdict, untrusted)

@@ -72,7 +72,8 @@ class Criterion(StrictModel):
     )
     check: Check | None = Field(default=None, description="For a check: the condition that code tests.")
 
-    # Before the validation of the fields, so that a kind of check in place of a criterion's kind gets its own message.
+    # This runs before the validation of the fields, so that a criterion whose `kind` names a check gets its own
+    # message.
     @model_validator(mode="before")
     @classmethod
     def _is_written_as_one(cls, spec: Any) -> Any:

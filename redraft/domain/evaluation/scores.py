@@ -60,7 +60,7 @@ def _read_text(text: str) -> float:
     if whole is None:
         return float(match["number"])
     try:
-        # Decimals, because 4.2 / 10 is 0.42 to a person.
+        # Decimals, because the float 4.2 / 10 is 0.42000000000000004.
         part, total = Decimal(match["number"]), Decimal(whole)
         # Two negative numbers would make a valid score.
         return float(part / total) if min(part, total) >= 0 else -1.0

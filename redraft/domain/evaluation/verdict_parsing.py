@@ -1,7 +1,7 @@
 """Parse an evaluator's reply into a verdict, by a profile's map of its fields or claim by claim.
 
-The functions raise for no reply. No score is invented, clamped or guessed. The model's own opinion on passing is only
-reported.
+The functions never raise, whatever the reply is. No score is invented, clamped or guessed. The model's own opinion on
+passing is only reported.
 """
 
 import math

@@ -160,7 +160,7 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Marker]:
             continue
         citing = _CITING.fullmatch(content)
         is_named = bool(citing and citing["name"])
-        # In `m[0][1]`, the second bracket is an index because it follows one.
+        # In `m[0][1]`, the second bracket is an index because it follows an index.
         if not is_named and _is_index(found, index_end, arrays):
             index_end = found.end()
         elif is_named or not _LINK.match(text, found.end()):

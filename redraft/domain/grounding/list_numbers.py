@@ -66,7 +66,7 @@ _PARTS = re.compile(
 
 
 class ListNumbers:
-    """Blanks such numbers in the sentences of one answer. The sentences must be passed in order."""
+    """Blanks the list numbers in the sentences of one answer. The sentences must be passed in order."""
 
     def __init__(self, sources: int, items: int, numbered: Iterable[int] = ()) -> None:
         self._sources = sources
@@ -74,7 +74,7 @@ class ListNumbers:
         self._seen: set[tuple[int, ...]] = {(number,) for number in numbered}
 
     def blank(self, plain: str, *, is_lead_in: bool = False) -> str:
-        """Replace such numbers in a sentence by spaces."""
+        """Replace the list numbers in a sentence by spaces."""
         if not _DIGITS.search(plain):
             return plain
         spans = [*self._enumerators(plain), *self._names(plain), *self._counts(plain, is_lead_in=is_lead_in)]

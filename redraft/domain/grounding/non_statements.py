@@ -1,8 +1,8 @@
-"""Recognise sentences that state nothing: small talk, and sentences that say that the sources do not answer.
+"""Recognise sentences that state nothing: small talk, and denials.
 
-Both are recognised by short lists. The whole sentence has to match, so that no statement passes because it begins with
-"I hope" or "unfortunately". A sentence that is not recognised counts as a statement without a source, which costs an
-iteration.
+A denial says that the sources do not contain the answer. Both are recognised by short lists. The whole sentence has to
+match, so that no statement passes because it begins with "I hope" or "unfortunately". A sentence that is not recognised
+counts as a statement without a source, which costs an iteration.
 """
 
 # ruff: noqa: RUF001  (Cyrillic letters)
@@ -79,7 +79,7 @@ def is_small_talk(plain: str) -> bool:
 
 
 def is_denial(plain: str) -> bool:
-    """Whether a sentence says only that the sources do not answer, or that its author does not know."""
+    """Whether a sentence says only that the sources do not contain the answer, or that its author does not know it."""
     content = _LEAD_IN.sub("", " ".join(plain.split()).strip("*_\"' ").replace("\u2019", "'"))
     if len(plain) > _CHARS_MAX or _GOES_ON.search(content):
         return False

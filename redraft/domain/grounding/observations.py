@@ -1,4 +1,4 @@
-"""Observations: which of a retriever's ranked sources accepted answers cite."""
+"""Observations: the ranked sources of accepted answers, each with a flag that says whether the answer cites it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from redraft.domain.statistics.estimates import Estimate, share
 
-# The interval of a share of fewer observations is too wide for a conclusion.
+# Below this number of observations, the interval of a share is too wide for a conclusion.
 OBSERVATIONS_NEEDED = 30
 
 
@@ -36,7 +36,7 @@ class ObservedSource:
     title: str | None
     relevance_score: float | None  # The score that the retriever gave
     rank: int | None  # From 1, for the highest score; None without a score
-    cited: bool | None  # Whether the answer cites it; None if its citations are not read
+    cited: bool | None  # Whether the answer cites the source; None for a structured answer
 
 
 def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
@@ -49,7 +49,7 @@ def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
 
 
 def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> list[ObservedSource]:
-    """Build the sources of an observation. `used`: the indices of the cited ones; None if citations are not read."""
+    """Build the sources of an observation. `used`: the indices of the cited sources; None for a structured answer."""
     ranks = ranks_of([source.relevance_score for source in sources])
     return [
         ObservedSource(
@@ -67,7 +67,7 @@ def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class RankShare:
-    """The share of the answers with a source of this rank that cite it, with its Wilson interval."""
+    """The share of answers that cite the source of this rank, among the answers that have such a source."""
 
     rank: int
     offered: int

@@ -19,7 +19,7 @@ _QUOTE_CHARS_MIN, _PART_CHARS_MIN = 8, 6
 # A longer gap would let a quote join distant words into a statement that the source does not make.
 _GAP_CHARS_MAX = 300
 _PARTS_MAX = 3
-# Limits the matches that are skipped because they begin or end within a word. `aaaa…` has one at each character.
+# Limits the matches that are skipped because they begin or end within a word. `aaaa…` has a match at each character.
 _TRIES_MAX = 1000
 _SINGLE = "\u2018\u2019\u201a\u201b\u2032\u02bc\u00b4`\uff07"
 _DOUBLE = "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"

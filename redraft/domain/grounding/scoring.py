@@ -60,7 +60,7 @@ class Grounding:
     sentences_cited: int  # The number of sentences, questions included, that cite an existing source
     sentences_total: int  # The number of sentences, questions included
     unsourced: tuple[ScoredSentence, ...] = ()  # Headings, questions and table heads with numbers of no source
-    is_silent: bool = False  # The answer has words, but neither states anything nor says that the sources do not answer
+    is_silent: bool = False  # Words that state nothing, and do not say that the sources lack the answer
     is_foreign: bool = False  # Its language certainly differs from the sources', so common words are no evidence
 
 
@@ -86,7 +86,7 @@ class Evidence:
 
 
 def read_evidence(contents: Iterable[str], known: Iterable[str] = ()) -> Evidence:
-    """Index the texts of the sources, numbered from 1. The index serves all answers to the same sources.
+    """Index the texts of the sources, numbered from 1. One index serves all answers that are based on the same sources.
 
     `known` are the question and the conversation, whose numbers an answer may repeat.
     """
@@ -213,7 +213,7 @@ def _score_sentence(
     relied = set(relied_on)
     share = sum(1 for holders in items if not relied.isdisjoint(holders)) / len(items)
     support: Support = "none"
-    # A number of another source is not enough: the cited one has to contain it.
+    # A number of another source is not enough: the cited source has to contain the number.
     if not missing and share >= OVERLAP_MIN and all(not relied.isdisjoint(holders) for holders in numbers):
         support = "full"
     elif not missing and max(share, best_share) >= OVERLAP_MIN:

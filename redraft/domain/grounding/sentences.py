@@ -25,7 +25,8 @@ _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗
 _PARTICLES = "とっだでのはがをにも、，；。"
 # Korean suffixes after a quotation ("said so"), which continue the sentence.
 _KOREAN_QUOTATIVES = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
-# `「はい。」「いいえ。」の二つ` is one sentence about both; with `と` the rest may concern the last one only.
+# `「はい。」「いいえ。」の二つ` is one sentence about both quotations.
+# After `と` the rest may concern only the last quotation.
 _MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
 # A longer quotation is split into its sentences, because it may contain several statements.
 _QUOTE_CHARS_MAX = 300
@@ -163,7 +164,7 @@ _SIGNS_MAX = 20
 
 
 def _ends(masked: str, found: re.Match[str], start: int, word: str) -> bool:
-    """Whether a full stop before this word ends a sentence, and not only an abbreviation, an initial or an ordinal."""
+    """Whether a full stop before this word ends a sentence, or belongs to an abbreviation, an initial or an ordinal."""
     if found["stop"] != "." or found["close"].strip("*_"):
         return True
     at = found.start()
@@ -218,7 +219,7 @@ def _is_lead_in(content: str, *, is_last: bool, is_final: bool) -> bool:
     if _BOLD_LEAD_IN.fullmatch(content) and not is_last:
         return True
     ends = content.rstrip("*_ ")[-1:] in {":", "\uff1a"}
-    # A larger number makes it a statement that has to be checked.
+    # A line with a larger number is a statement that has to be checked.
     has_numbers = any(int(number) > _LEAD_IN_COUNT for number in _NUMBER.findall(content))
     return is_last and not is_final and ends and len(content.split()) <= _LEAD_IN_WORDS and not has_numbers
 

@@ -13,7 +13,7 @@ _BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
 _FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
 _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
 _RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
-# After a year or a time of day it cites; after another number it may be a power.
+# After a year or a time of day a superscript cites; after another number it may be a power.
 _YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
 # Short words that are neither units nor products such as `mc²`; formulas such as `CO₂` count as words.
 _SHORT_WORD = re.compile(

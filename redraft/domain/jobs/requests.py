@@ -34,7 +34,7 @@ EVALUATOR_CALLS_MAX = 200
 
 
 def _if_given(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    # `properties` alone also accepts a missing field.
+    # Without `required`, JSON Schema also accepts an object that lacks the field.
     return {"properties": {name: schema}, "required": [name]}
 
 
@@ -321,7 +321,7 @@ AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
 
 
 def _without_requirements(schema: dict[str, Any]) -> None:
-    # The values come from the row, the defaults and the overrides of a run together, so none of them needs all fields.
+    # The row, the defaults and the overrides of a run complete each other, so none of them needs all fields.
     schema.pop("required", None)
     for field in schema["properties"].values():
         field.pop("default", None)

@@ -38,7 +38,7 @@ def read_rubric(text: str) -> list[Any] | None:
     if text[:1] in {"[", "{"}:
         return _read_json(text)
     lines = _lines(text)
-    # Checked before the lines are read, because each new id is compared with all earlier ids.
+    # The limit comes before the parsing, because each new id is compared with all earlier ids.
     if len(lines) > CRITERIA_MAX:
         raise ValueError(f"{len(lines):,} lines are {len(lines):,} criteria; {CRITERIA_MAX} at most")
     found: list[dict[str, Any]] = []

@@ -69,7 +69,7 @@ class Number:
 
     Attributes:
         values: its possible values without sign.
-        bare: further values of a number in a source: the 3 of `3 million`.
+        bare: values that the number also has if a source contains it: the 3 of `3 million`.
         low: the lower end of the range of a rounded number, a decade or a century; `high` is the upper end.
         names: words that a source may contain instead of the number: the names of a month.
     """

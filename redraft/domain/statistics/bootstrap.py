@@ -12,7 +12,7 @@ from redraft.domain.statistics.estimates import Z_95, Mean, read_quantile
 
 DRAWS = 2000
 SEED = 20261128
-# The normal interval of more clusters hardly differs, and resampling them would take seconds.
+# Above this number of clusters, the normal interval hardly differs, and resampling would take seconds.
 CLUSTERS_DRAWN_MAX = 1000
 
 # Rounding makes 0.9 - 0.7 and 0.8 - 0.6 the same value.

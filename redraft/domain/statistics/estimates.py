@@ -8,7 +8,7 @@ from math import atanh, floor, fsum, sqrt, tanh
 from statistics import NormalDist
 
 Z_95 = NormalDist().inv_cdf(0.975)
-# The interval of a correlation is an approximation, which is unreliable for fewer pairs.
+# The interval of a correlation is an approximation, which is unreliable below this number of pairs.
 RANKED_NEEDED = 10
 
 
@@ -59,7 +59,9 @@ def _wilson(value: float, whole: float) -> Estimate:
 
 
 def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
-    """Return a share over clusters, each (part, whole). Repeats of a row carry less information than as many rows.
+    """Return a share over clusters, each (part, whole).
+
+    Repeats of a row carry less information than the same number of different rows.
 
     The interval is the Wilson interval for the effective sample size: the number of independent values that would vary
     as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). If each cluster has one value, or only

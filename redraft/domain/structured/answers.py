@@ -1,4 +1,4 @@
-"""Validate structured answers in code, because not every provider keeps its promise of structured output."""
+"""Validate structured answers in code, because some providers return answers that do not fit the requested schema."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def schema_error(schema: Mapping[str, Any]) -> str | None:
     try:
         message = _exceeded_limit(schema)
         if message is None:
-            # Validation of any value compiles the schema and its patterns.
+            # The validation of one value compiles the schema and its patterns, so it finds their errors.
             _is_valid(schema, None, 1, "")
     except LimitExceeded as limit:
         return f"The schema is too expensive to use: it takes {limit}. Write fewer or smaller patterns."

@@ -1,4 +1,4 @@
-"""Abbreviations of several languages, and words that decide whether a point after one ends a sentence.
+"""Abbreviations of several languages, and words that decide whether the point after an abbreviation ends a sentence.
 
 A missing abbreviation splits a sentence wrongly, but only before a capital letter. Abbreviations that often end a
 sentence (`etc.`, `Inc.`, `usw.`) are missing on purpose.

@@ -64,7 +64,7 @@ def fold(text: str) -> str:
 
 
 def preview(text: str, chars: int) -> str:
-    """Return the first `chars` characters and `…`, or the whole text if it is no longer.
+    """Return the first `chars` characters and `…`, or the whole text if it is short enough.
 
     The cut never splits a grapheme, such as a letter with an accent.
     """

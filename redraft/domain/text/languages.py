@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-# The guess is unreliable for a text with fewer letters.
+# Below this number of letters, the guess is unreliable.
 LETTERS_MIN = 20
 # A guess below this confidence rejects no answer. docs/checks.md has the error rate of guesses above it.
 CONFIDENCE_MIN = 0.95
