@@ -23,7 +23,7 @@ class FaultPoint(StrEnum):
     CALLED = "called"
     """The replies are received and paid, nothing is stored."""
     STORING = "storing"
-    """In the unit of work that stores them and advances the job, before its commit."""
+    """In the unit of work that stores them and advances the job, before anything is committed."""
     STORED = "stored"
     """After that commit, before any worker is notified."""
     NOTIFIED = "notified"

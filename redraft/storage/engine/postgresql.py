@@ -1,7 +1,7 @@
 """Creates engines for PostgreSQL, also behind a pooler that gives each transaction another session.
 
-So no transaction uses the session state of an earlier one. `SET LOCAL` sets the timeouts. Statements are prepared only
-if each connection keeps its server process.
+Behind a pooler no transaction uses the session state of an earlier one: `SET LOCAL` sets the timeouts, and no statement
+is prepared. A direct connection sets its timeouts once, and prepares its statements.
 """
 
 import time
@@ -23,6 +23,8 @@ _STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
 # SQLSTATE classes of transient errors after which the connection remains usable
 _TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
+_DIRECT = "redraft_is_direct"
+_ALONE = "redraft_alone"
 # A prepared statement exists already, or does not exist: the pooler has connected us to another client's session
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
@@ -32,7 +34,7 @@ def make_engine(url: URL, pool_size: int) -> Engine:
     engine = create_engine(
         url,
         hide_parameters=True,
-        # So the driver begins no transactions: `_begin` does, and sets the timeouts in the same round trip
+        # So the driver begins no transactions: `_begin` does, and can set the timeouts in the same round trip
         isolation_level="AUTOCOMMIT",
         # PostgreSQL's own style. For named parameters, psycopg parses the text of a statement at each execution
         paramstyle="numeric_dollar",
@@ -50,6 +52,11 @@ def make_engine(url: URL, pool_size: int) -> Engine:
     event.listen(engine, "checkin", _record_use)
     event.listen(engine, "checkout", _ping_if_idle)
     return engine
+
+
+def without_begin(engine: Engine) -> Engine:
+    """Return an engine with the same connections, which begins no transactions on direct connections."""
+    return engine.execution_options(**{_ALONE: True})
 
 
 def make_plain_engine(url: URL) -> Engine:
@@ -75,12 +82,16 @@ class _StatementPreparation:
     def __init__(self) -> None:
         self._is_off = False
 
-    def on_connect(self, connection: Any, _record: Any) -> None:
+    def on_connect(self, connection: Any, record: ConnectionPoolEntry) -> None:
         import psycopg
 
         connection.cursor_factory, connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
-        # At its second execution: the steps of a job repeat a few large statements, whose plans take longer than they
-        connection.prepare_threshold = None if self._is_off or is_pooled(connection) else 1
+        is_direct = not self._is_off and not is_pooled(connection)
+        record.info[_DIRECT] = is_direct
+        # At its second execution: steps repeat a few large statements, which take longer to plan than to execute
+        connection.prepare_threshold = 1 if is_direct else None
+        if is_direct:
+            connection.execute(";".join(f"SET {timeout}" for timeout in _TIMEOUTS))
 
     def on_error(self, context: ExceptionContext) -> None:
         sqlstate = getattr(context.original_exception, "sqlstate", None)
@@ -104,12 +115,15 @@ def is_autocommit(connection: Connection) -> bool:
 
 
 def _begin(connection: Connection) -> None:
-    if not is_autocommit(connection):
+    is_direct, options = connection.info.get(_DIRECT), connection.get_execution_options()
+    if not is_autocommit(connection) and not (is_direct and options.get(_ALONE)):
+        begin = "BEGIN" if is_direct else _BEGIN_POOLED
         # Override the options of the connection: it may be about to stream rows, which BEGIN does not support
-        connection.exec_driver_sql(_BEGIN, execution_options={"yield_per": None, "stream_results": False})
+        connection.exec_driver_sql(begin, execution_options={"yield_per": None, "stream_results": False})
 
 
-_BEGIN = ";".join(["BEGIN", *(f"SET LOCAL {name}={value}" for name, value in _TIMEOUTS_MS.items())])
+_TIMEOUTS = tuple(f"{name}={value}" for name, value in _TIMEOUTS_MS.items())
+_BEGIN_POOLED = ";".join(["BEGIN", *(f"SET LOCAL {timeout}" for timeout in _TIMEOUTS)])
 
 
 def _record_use(_connection: Any, record: ConnectionPoolEntry) -> None:

@@ -180,6 +180,13 @@ def close_change(call_id: str, values: Mapping[str, Any], *, number: int = 0, wa
     return Change(_close_statement(name), parameters)
 
 
+def has_other_reply(call_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether the slot of a call already has the reply of another call."""
+    call, other = calls.alias(), calls.alias()
+    same_slot = sa.and_(*(other.c[column] == call.c[column] for column in _SLOT), other.c.status == "ok")
+    return sa.select(1).where(call.c.id == call_id, same_slot).exists()
+
+
 @cache
 def _close_statement(name: str) -> sa.Update:
     # If two workers close a slot at once, the index `uq_calls_ok` refuses the second row, and `persist` repeats it

@@ -12,6 +12,7 @@ from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, states_be
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
 from redraft.storage.engine.tables import jobs
+from redraft.storage.jobs.calls import has_other_reply
 from redraft.storage.jobs.jobs import JobRecord, as_record
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
@@ -165,18 +166,34 @@ def advance_with(
     return closed
 
 
-def _advancing(job_id: str, token: int, advance: Advance) -> Change:
+def advance_alone(
+    connection: sa.Connection, job: JobRecord, advance: Advance, call_id: str, closing: Change, rows: Sequence[Rows]
+) -> bool:
+    """Do what `advance_with` does for a step of one call, on PostgreSQL by one statement that needs no transaction.
+
+    Returns False and changes nothing if another worker has the lease, or if the slot of the call already has a reply.
+    """
+    change = _advancing(job.id, job.lease_token, advance, is_alone=True)
+    change = Change(change.statement, {**change.values, "p_call": call_id, "p_last_event": job.event_seq})
+    return run_all_or_none(connection, change, [closing], rows) is not None
+
+
+def _advancing(job_id: str, token: int, advance: Advance, *, is_alone: bool = False) -> Change:
     values, keep_lease_s = advance.values, advance.keep_lease_s
     kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
     parameters = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
     sums = {f"p_add_{name}": advance.usage.get(name, 0) for name in _USAGE}
     parameters = {**parameters, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
     parameters |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
-    return Change(_advance_statement(kinds, values.get("status"), keeps_lease=keep_lease_s is not None), parameters)
+    keeps_lease = keep_lease_s is not None
+    statement = _advance_statement(kinds, values.get("status"), keeps_lease=keeps_lease, is_alone=is_alone)
+    return Change(statement, parameters)
 
 
 @cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool) -> sa.Update:
+def _advance_statement(
+    kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool, is_alone: bool
+) -> sa.Update:
     # Cached, because to build it takes longer than to run it; there are few different sets of columns
     columns: dict[str, Any] = {
         name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
@@ -189,9 +206,13 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], target: str | None, 
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
     may_change = is_live() if target is None else _is_one_of(states_before(JobStatus(target)))
+    conditions = [jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change]
+    if is_alone:
+        conditions.append(jobs.c.event_seq == sa.bindparam("p_last_event", type_=sa.Integer))
+        conditions.append(~has_other_reply(sa.bindparam("p_call", type_=sa.String)))
     return (
         sa.update(jobs)
-        .where(jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change)
+        .where(*conditions)
         .values(
             # A new token: if a commit with unknown outcome is repeated, the second UPDATE changes nothing
             lease_token=jobs.c.lease_token + 1,
