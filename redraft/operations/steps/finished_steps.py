@@ -1,0 +1,132 @@
+"""Stores the result of a step: its replies, its rows and events, and the job's next step with a lease for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
+from redraft.domain.jobs.requests import RescoreAnswers
+from redraft.domain.jobs.states import Step
+from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
+from redraft.operations.calls.model_calls import Outcome
+from redraft.operations.results.completion import complete
+from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
+from redraft.operations.steps.fault_points import FaultPoint, reached
+from redraft.operations.steps.rate_limits import PreparedStep
+from redraft.operations.steps.step_events import started
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.statements import Rows, collecting_rows
+from redraft.storage.jobs import calls, events, transitions
+
+log = structlog.get_logger()
+
+
+def finish(step: StepContext, result: StepResult, following: PreparedStep | None) -> float | None:
+    """Stage 5 in one unit of work: store the replies, advance the job if the lease is still ours, claim the next step.
+
+    Returns:
+        When the lease of the next step was requested, by the last try; None if the lease was lost, and only the
+        ledger was changed.
+    """
+    asked_at = 0.0
+
+    def timed(store: Callable[..., bool], connection: Connection) -> bool:
+        nonlocal asked_at
+        asked_at = step.services.clock.monotonic()
+        return store(step, result, following, connection)
+
+    persist = step.services.database.persist
+    try:
+        # If one statement changes nothing, the transaction finds out why
+        is_ours = (
+            following is not None
+            and _is_plain(step, result)
+            and persist(partial(timed, _store_alone), for_s=RECORD_REPLY_S, is_alone=True)
+        )
+        is_ours = is_ours or persist(partial(timed, _store), for_s=RECORD_REPLY_S)
+    except _CameSecond:
+        _start_over(step, result.outcomes)
+        return None
+    reached(FaultPoint.STORED, step.job.id)
+    step.services.queue.wake(step.job.id)
+    if not is_ours:
+        log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
+    return asked_at if is_ours else None
+
+
+def _store(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
+    if result.values is None:
+        record_outcomes(connection, step.job.id, result.outcomes)
+        return False
+    advance, rows = _changes_of(step, result, following, connection)
+    closed = transitions.advance_with(connection, step.job, advance, close_changes(result.outcomes), rows)
+    if closed is None:
+        record_outcomes(connection, step.job.id, result.outcomes)
+        return False
+    # Rolls back: the job would continue with a text that the ledger does not hold for this slot
+    if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
+        raise _CameSecond
+    complete(connection, step.job, result.values)
+    reached(FaultPoint.STORING, step.job.id)
+    return True
+
+
+def _is_plain(step: StepContext, result: StepResult) -> bool:
+    """Whether one statement can store the step: it made one call, and locks no rows of another job."""
+    opened = [outcome for outcome in result.outcomes if outcome.call_id and outcome.row_update]
+    return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
+
+
+def _store_alone(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
+    advance, rows = _changes_of(step, result, following, connection)
+    # Before the statement: it commits itself
+    reached(FaultPoint.STORING, step.job.id)
+    (outcome,), (closing,) = result.outcomes, close_changes(result.outcomes)
+    return transitions.advance_alone(connection, step.job, advance, str(outcome.call_id), closing, rows)
+
+
+def _changes_of(
+    step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection
+) -> tuple[transitions.Advance, Sequence[Rows]]:
+    """Return the change of the job's row, and the rows to store with it."""
+    new = list(result.events)
+    if following:
+        new += started(following.step.job, starts_job=False, starts_iteration=result.next_step is Step.GENERATE)
+    with collecting_rows(connection) as rows:
+        events.add(connection, step.job, step.job.event_seq + 1, new)
+        result.write(connection)
+        if following:
+            calls.open_calls(connection, [call.row for call in following.planned])
+    advance = transitions.Advance(
+        _columns(result, following),
+        usage=unstored_usage(result.outcomes),
+        new_events=len(new),
+        keep_lease_s=step.holder.lease_s if following else None,
+    )
+    return advance, rows
+
+
+def _columns(result: StepResult, following: PreparedStep | None) -> Mapping[str, Any]:
+    values = result.values or {}
+    if following:
+        # `available_at` stays: its index need not change, and a claimed step is due anyway
+        return {**values, **CLAIMED}
+    return {"available_at": DbNow(), **values} if result.next_step else values
+
+
+class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
+    """The ledger already holds another reply for this slot, and the job must continue with that one."""
+
+
+def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
+    """Release the step unchanged, so that the next claim uses the replies that were recorded first."""
+    again = {"available_at": DbNow(), "rung_at": DbNow()}
+
+    def work(connection: Connection) -> None:
+        transitions.advance(connection, step.job.id, step.job.lease_token, again)
+        record_outcomes(connection, step.job.id, outcomes)
+
+    step.services.database.persist(work, for_s=RECORD_REPLY_S)
+    notify(step.services, message_of(step.job))
