@@ -56,6 +56,10 @@ def _step_clock(world: World, process: Process) -> None:
     world.clock_step += world.random.choice([-1, 1]) * world.random.choice([1.0, 40.0, 3600.0, 100_000.0])
 
 
+def _stop_broker(world: World, _process: Process) -> None:
+    world.broker_down_until = world.now + world.random.uniform(1.0, 100.0)
+
+
 def _disturb(_world: World, process: Process) -> None:
     process.is_disturbed = True
 
@@ -66,6 +70,8 @@ _FAULTS: Mapping[str, Callable[[World, Process], None]] = MappingProxyType(
         "suspend": _suspend_long,
         "cut off": _cut_off,
         "commit unknown": _disturb,
+        "stop": lambda _world, process: process.stop(),
+        "broker down": _stop_broker,
         "clock step": _step_clock,
     }
 )
@@ -75,5 +81,5 @@ def draw(rng: random.Random) -> dict[int, str]:
     """None to four faults, at the first points of a schedule more often than at its last."""
     count = rng.choice([0, 0, 1, 1, 1, 2, 2, 3, 4])
     # If the clock was set back, the lease of a killed worker lasts longer by as much
-    weights = (5, 4, 3, 2, 0) if rng.random() < 0.8 else (0, 4, 3, 2, 4)
+    weights = (5, 4, 3, 2, 2, 1, 0) if rng.random() < 0.8 else (0, 4, 3, 2, 2, 1, 4)
     return {int(rng.triangular(1, 160, 20)): kind for kind in rng.choices(tuple(_FAULTS), weights=weights, k=count)}

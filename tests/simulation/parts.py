@@ -59,11 +59,10 @@ class Broker:
     world: World
     observer: Observer
     is_calm: bool
-    down_until: float = 0.0
     consumers: list[Callable[[StepMessage], bool]] = field(default_factory=list[Callable[[StepMessage], bool]])
 
     def put(self, who: str, message: StepMessage) -> bool:
-        if self.world.now < self.down_until:
+        if self.world.now < self.world.broker_down_until:
             return False
         self.observer.check_message(who, message)
         for after in self._fates():

@@ -29,6 +29,7 @@ class Worker:
         self.holder = site.variant.holder_type(
             self._services.settings, is_alone=is_alone, abort=self._driver.abort, clock=self._services.clock
         )
+        self.process.stop = lambda: self._spawn(self.leave)
         self._is_alone = is_alone
         self._steps = 0
         self._alone: list[Process] = []
@@ -117,9 +118,9 @@ class Worker:
         world = self._site.world
         self.holder.close()
         give_up_at = world.now + self._services.settings.shutdown_grace_s
-        while self.holder.in_flight and world.now < give_up_at:
+        while self._steps and world.now < give_up_at:
             world.sleep(0.05)
-        self.process.is_disturbed |= self.holder.in_flight > 0
+        self.process.is_disturbed |= self._steps > 0
         try:
             released = self.holder.leave(self._services.database)
         except Unavailable:

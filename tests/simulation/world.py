@@ -43,6 +43,8 @@ class Process:
     is_disturbed: bool = False
     """It may lose leases, and so calls, through no fault of the product."""
     tasks: set["Task"] = field(default_factory=set["Task"])
+    stop: Callable[[], None] = lambda: None
+    """What SIGTERM does."""
 
     def kill(self) -> None:
         self.is_dead = True
@@ -91,6 +93,7 @@ class World:
         self.now = 0.0
         self.clock_step = 0.0
         """By how much the database's clock was set."""
+        self.broker_down_until = 0.0
         self.trace: list[str] = []
         self.problems: list[str] = []
         self._hub = getcurrent()
