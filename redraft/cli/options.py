@@ -218,7 +218,8 @@ _HELP = {
     "audit": "Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
     "the returned answer. Its scores are reported, but they do not change the result.",
     "skip": "When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a required "
-    "check; auto: if the task is small talk or a sum, and has no format, rubric, schema, sources or reference.",
+    "check; auto: if the task is small talk or simple arithmetic, and has no format, rubric, schema, sources or "
+    "reference.",
     "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
     "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
     "encourage: ask for a more complete answer (default: revise).",

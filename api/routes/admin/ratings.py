@@ -37,7 +37,9 @@ class CalibrationQuery(BaseModel):
     profile_version: str | None = Field(None, max_length=16)
     criterion: str | None = Field(None, max_length=64, description="The id of a criterion; by default all criteria.")
     precision: Fraction = Field(
-        0.9, description="The share of the answers at or above the proposed threshold that people must have passed."
+        0.9,
+        description="The minimum precision: of the answers at or above the proposed threshold, people must have "
+        "passed this share.",
     )
     created_after: Time | None = Field(None, description="Ratings at this time or later.")
     created_before: Time | None = Field(None, description="Ratings before this time.")

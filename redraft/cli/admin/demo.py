@@ -233,7 +233,7 @@ def _print_criteria(body: dict[str, Any]) -> None:
     if "rubric" not in body:
         output.show(f"Criteria: {body['eval_crit']}")
         return
-    output.show("Checks in code. Only the message of a failed check tells the generator the value in brackets:")
+    output.show("Checks in code. The generator learns the value in brackets only from the message of the failed check:")
     for each in body["rubric"]:
         check = each["check"]
         value = "a pattern" if check["kind"].endswith("regex") else check["value"]

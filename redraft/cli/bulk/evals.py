@@ -25,7 +25,10 @@ Dataset = Annotated[
     ),
 ]
 Resume = Annotated[
-    str | None, typer.Option(metavar="RUN|latest", help="Execute the open items of this run. No new run is started.")
+    str | None,
+    typer.Option(
+        metavar="RUN|latest", help="Execute the unstarted and canceled items of this run. No new run is created."
+    ),
 ]
 
 

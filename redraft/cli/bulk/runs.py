@@ -110,7 +110,7 @@ def resume(
     report: bulk_options.Reports = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Execute the open items of a run. Items that have ended are not repeated."""
+    """Execute the unstarted and canceled items of a run."""
     from redraft.cli.bulk.run_ends import Wanted
     from redraft.cli.bulk.run_watching import resume_run
 

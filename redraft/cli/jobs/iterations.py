@@ -20,7 +20,7 @@ CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs
 
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show which criteria each iteration met, and which it lost again."""
+    """Show which criteria each iteration met or no longer met."""
     from redraft.operations.jobs import queries
 
     with sessions.opened_for("job", job) as (services, job_id):

@@ -172,10 +172,10 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     guidance: options.Guidance = None,
     deadline: Annotated[float | None, typer.Option(help="Time limit of the continuation, in seconds.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Maximum number of tokens of the whole job, with the tokens used so far.")
+        int | None, typer.Option(help="Maximum number of tokens of the whole job, including the tokens used so far.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(help="Maximum cost of the whole job in USD, with the cost so far.")
+        float | None, typer.Option(help="Maximum cost of the whole job in USD, including the cost so far.")
     ] = None,
     as_json: options.AsJson = False,
     detach: options.Detach = False,

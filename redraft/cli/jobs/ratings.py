@@ -153,7 +153,10 @@ def calibration(
     precision: Annotated[
         float,
         typer.Option(
-            min=0, max=1, help="Share of the answers at or above the proposed threshold that people must have passed."
+            min=0,
+            max=1,
+            help="Minimum precision: of the answers at or above the proposed threshold, people must have passed this "
+            "share.",
         ),
     ] = 0.9,
     evaluator_model: Annotated[
