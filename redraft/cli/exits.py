@@ -70,7 +70,8 @@ _ADVICE = {
     "broker_unavailable": "Check REDRAFT_BROKER_URL and the broker. `redraft doctor` checks all parts.",
     "database_unavailable": "Check REDRAFT_DATABASE_URL and the database server. `redraft doctor` checks all parts.",
 }
-# The options or arguments that set each request field. Of several names, a message shows the name that the command has
+# The options or arguments that set each request field. If a field has several names, a message shows the name that the
+# command has
 _OPTIONS = {
     "/defaults/instruct": "--map",
     "/instruct": "INSTRUCT",
@@ -171,6 +172,7 @@ class GuardedGroup(TyperGroup):
         names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             result = super().invoke(ctx)
+            # A closed pipe must raise here, and not in the interpreter's last flush, where no code can handle it
             sys.stdout.flush()
         except (typer.Abort, typer.Exit, TyperException):
             raise
@@ -197,9 +199,11 @@ def _report(error: BaseException, names: Collection[str]) -> Exit:
         case KeyboardInterrupt():
             output.say("Interrupted.", "yellow")
             return Exit.INTERRUPTED
+        # A reader such as `head` has all that it needs, so this is no error
         case BrokenPipeError():
             _drop_output()
             return Exit.OK
+        # A full disk is no bug of Redraft, so the message does not call it one
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             _drop_output()
             output.say(
@@ -215,6 +219,7 @@ def _report(error: BaseException, names: Collection[str]) -> Exit:
 
 def _print_trace() -> None:
     if output.is_debug.get():
+        # Messages of drivers can repeat a key, or a URL with a password
         sys.stderr.write(redact(traceback.format_exc()))
 
 

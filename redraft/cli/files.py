@@ -42,6 +42,7 @@ def read_text(path: str, option: str) -> str:
 
 def _decode(content: bytes, path: str, option: str) -> str:
     try:
+        # Some programs write a byte order mark at the beginning, which JSON does not allow
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         words = f"{name_of(path)} is not UTF-8 text (byte {error.start:,}). Convert it to text first."
@@ -91,9 +92,11 @@ def _replacing(file: Path) -> Generator[IO[str]]:
 
     After an interruption the file has its old content, never a part of the new content.
     """
+    # The new file is written beside the old one, because a replacement is atomic only within one file system
     folder = file.absolute().parent
     with tempfile.TemporaryDirectory(prefix=f".{file.name}-", dir=folder) as beside:
         part = Path(beside) / file.name
+        # Lines of CSV end with CRLF, which must not be translated
         with part.open("w", encoding="utf-8", newline="") as stream:
             yield stream
         part.replace(file)

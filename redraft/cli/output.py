@@ -27,6 +27,7 @@ is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 _PIPED_WIDTH = 400
 # The width of the separator of `box.SIMPLE_HEAD` between two columns
 _PADDING = 3
+# The last column has free text, which may be cut. Other columns are dropped until it has this width
 _LAST_COLUMN_WIDTH = 24
 
 NONE = "-"
@@ -44,7 +45,7 @@ SIGNS = {
 
 
 class _Console(Console):
-    """A console whose reader can close the pipe. Rich would exit with 1; the entry point exits with 0."""
+    """A console that passes on a broken pipe, for which the entry point exits with 0. Rich would exit with 1."""
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -75,6 +76,7 @@ def styled(text: str, style: str = "") -> Text:
 def say(text: str, style: str = "") -> None:
     """Print a message on stderr."""
     console = stderr()
+    # On a pipe, rich must not wrap lines: their reader is a program
     console.print(styled(text, style), soft_wrap=not console.is_terminal)
 
 

@@ -28,6 +28,7 @@ def load_settings() -> "Settings":
     try:
         settings = Settings()
     except ValidationError as error:
+        # Without the input, because it can be a secret
         found = error.errors(include_url=False, include_input=False, include_context=False)
         errors = tuple(FieldError(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
         raise Invalid("A setting has a wrong value.", errors) from error
@@ -120,6 +121,7 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
         from redraft import embedded
 
         settings = services.settings
+        # On the terminal, log lines of the worker would be mixed with the progress
         log = None if output.is_debug.get() else settings.data_dir.absolute() / "worker.log"
         brief = settings.model_copy(update={"shutdown_grace_s": min(_GRACE_S, settings.shutdown_grace_s)})
         with embedded.stack(brief, worker_log=log) as stack:

@@ -13,9 +13,12 @@ from redraft.cli.files import STDIN, name_of, read_text
 
 _OPTION = "--source"
 _CHUNKS = frozenset({".jsonl", ".ndjson", ".json"})
+# In other files, such as scripts, `#` begins a comment and no heading
 _HEADED = frozenset({"", ".md", ".markdown", ".txt"})
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
+# Stdin has no suffix, so its first characters decide whether it is JSON
 _PIPED_LIST = re.compile(r"\s*(?:\{|\[\s*\{)")
+# A `#` in a code block begins no heading
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _BREAKS = (re.compile(r"\n[ \t]*\n\s*"), re.compile(r"\n"), re.compile(r"\s+"))
 _TITLE_CHARS = 300
@@ -62,6 +65,7 @@ def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
     except (ValueError, RecursionError):
         yield from _lines(path, text)
         return
+    # A file of JSON lines with only one line is one JSON value
     entries = cast("list[Any]", whole) if isinstance(whole, list) else [whole]
     if not entries:
         raise _wrong(f"{name_of(path)} contains an empty list.")
@@ -70,6 +74,7 @@ def _chunks(path: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _lines(path: str, text: str) -> Iterator[tuple[str, Any]]:
+    # `splitlines` would also split at U+2028 and similar characters, which JSON strings may contain
     for number, line in enumerate(text.split("\n"), 1):
         place = f"{name_of(path)}, line {number}"
         try:
@@ -112,6 +117,7 @@ def _parts(text: str, most: int) -> Iterator[str]:
 
 def _cut(text: str, start: int, end: int) -> int:
     """Return the end of the last paragraph, line or word in the second half of a piece, or the end of the piece."""
+    # A break in the first half would make a piece needlessly short
     middle = (start + end) // 2
     for kind in _BREAKS:
         places = [found.end() for found in kind.finditer(text, middle, end)]

@@ -28,6 +28,7 @@ def figures_of(tables: AnyTables) -> dict[str, Any]:
 
 
 def render_json(tables: AnyTables) -> str:
+    # A NaN must raise here, because it is no JSON
     return reveal_in_json(json.dumps(figures_of(tables), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 

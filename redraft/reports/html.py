@@ -1,6 +1,7 @@
-"""Renders reports as one HTML file without scripts and URLs. A hash in its policy allows its only style sheet.
+"""Renders a report as one HTML file without scripts and URLs.
 
-The Jinja environment cleans and escapes all texts. Only the SVG pictures of this package are not escaped.
+The content security policy of the file allows only its own style sheet, by a hash. The Jinja environment cleans and
+escapes all texts. Only the SVG pictures of this package are not escaped.
 """
 
 from base64 import b64encode
@@ -22,7 +23,7 @@ from redraft.reports.tables import AnyTables, RunTables
 _TEMPLATES = Path(__file__).parent / "templates"
 
 Links = Mapping[str, Callable[[str], str]]
-"""By section key: a function that returns a URL for a cell in the first column of the section's tables."""
+"""For each section key, a function that returns the URL for a cell in the first column of the section's tables."""
 
 
 def render_html(tables: AnyTables) -> str:
@@ -71,6 +72,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Jinja calls this for each value of each template, so that no template can forget it
         finalize=_clean,
     )
 

@@ -45,6 +45,7 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
     found = suite.findall("testcase")
     for case in found:
         case.set("classname", one_line(name))
+    # The schema of Ant requires each of these attributes, and a timestamp without a time zone
     suite.attrib |= {
         "id": str(number),
         "package": "redraft",
@@ -57,6 +58,7 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
         "skipped": str(len(suite.findall("testcase/skipped"))),
         "time": f"{sum(float(case.get('time', 0)) for case in found):.3f}",
     }
+    # The schema of Ant requires both elements, even if they are empty
     SubElement(suite, "system-out")
     SubElement(suite, "system-err")
 
@@ -67,6 +69,7 @@ def _case(item: ItemOutcome, facts: RunFacts) -> Element:
         SubElement(case, "skipped", message=_NOT_RUN[item.status])
     elif item.is_deleted:
         SubElement(case, "skipped", message="Its job was deleted.")
+    # In JUnit, an error is a test that could not run, and a failure is a test with a bad result
     elif item.status != "succeeded":
         _add_result(case, "error", item.error_code or item.status, item.error_words or f"The item is {item.status}.")
     elif item.success is None:

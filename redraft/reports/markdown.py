@@ -14,11 +14,13 @@ from redraft.reports.tables import AnyTables
 _FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# GitHub and GitLab make mentions, references and links of these even if they are escaped. An HTML comment prevents it
+# GitHub and GitLab turn these into mentions, references and links even if they are escaped. An HTML comment after them
+# prevents this
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 
 def render_markdown(tables: AnyTables) -> str:
+    # GitHub reads Markdown within HTML, such as `<details>`, only after a blank line
     return "\n\n".join(_blocks(report_of(tables))) + "\n"
 
 

@@ -16,7 +16,7 @@ from redraft.domain.statistics.estimates import Mean
 from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
 from redraft.reports.wording import change, points, price
 
-# More dots make the page slow. If there are more, scores are rounded to a coarser grid
+# Above this number of dots the page is slow, so scores are rounded to a coarser grid
 _SPOTS_MAX = 600
 _GRIDS = (1000, 50, 20)
 _SMALLEST_SPOT, _LARGEST_SPOT = 2.5, 11.0
@@ -37,6 +37,7 @@ def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | N
     largest = max((each.count for each in (*first, *final)), default=0)
     if not largest:
         return None
+    # Items have no fractions. The last tick can then be below the largest bar, so the axis reaches the higher of both
     ticks = [tick for tick in ticks_to(largest) if tick == int(tick)]
     plot = Plot(y_max=max(ticks[-1], largest))
     width = (plot.right - plot.left) / len(first) * 0.4
@@ -69,6 +70,7 @@ def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
     at = plot.x(threshold)
     return [
         line(at, plot.top, at, plot.bottom, "threshold"),
+        # Beside a low threshold, a label on the left would leave the picture
         label(f"threshold {threshold:g}", at, plot.top - 14, "end" if threshold > 0.3 else "start"),
     ]
 
@@ -111,6 +113,7 @@ def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
     if not known:
         return None
     ticks = ticks_to(float(max(known.values())))
+    # The axis is a little longer than the highest bar, because that bar has a label above it
     plot = Plot(x_min=0.5, x_max=len(yields) + 0.5, y_max=ticks[-1] * 1.08, left=64)
     parts: list[Markup] = []
     for each in yields:
@@ -140,7 +143,7 @@ def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture
     dots: list[Markup] = []
     # The largest dots first, so that they do not cover smaller dots
     for (first, final), number in spots.most_common():
-        # The area shows the number of items, except that the smallest dots are larger, to be visible
+        # The area shows the number of items. Only the smallest dots are drawn larger, so that they are visible
         radius = max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
         way = "unchanged" if abs(final - first) <= SAME else "helped" if final > first else "hurt"
         dots.append(tag("circle", cx=plot.x(first), cy=plot.y(final), r=radius, class_=way))
@@ -188,6 +191,7 @@ def draw_differences(found: Comparison) -> Picture | None:
         return None
     ends = [abs(end) for _, mean, _ in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
     reach = ticks_to(max(ends), 2)[-1]
+    # Both directions have the same scale, so the middle of the picture is no difference
     plot = Plot(x_min=-reach, x_max=reach, height=176, left=86)
     rows = [part for at, row in enumerate(shown) for part in _interval(plot, 48 + 46 * at, *row)]
     scale = [-reach, -reach / 2, 0, reach / 2, reach]

@@ -94,6 +94,7 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
 
 def _left_out(counts: Counts) -> str:
     """Say which items are not part of the rates and scores, and why."""
+    # A deleted item is counted only as deleted, so that the numbers add up to all items
     deleted = {"failed": counts.deleted - counts.deleted_answers}
     kinds = [(getattr(counts, state) - deleted.get(state, 0), state) for state in _STATES[1:]]
     kinds.append((counts.succeeded - counts.judged - counts.deleted_answers, "without a verdict"))

@@ -86,5 +86,6 @@ def ticks_to(largest: float, wanted: int = 4) -> list[float]:
         return [0.0, 1.0]
     rough = largest / wanted
     power = 10.0 ** floor(log10(rough))
+    # The tolerances absorb rounding errors: the float 3 * 0.1 / 0.1 is slightly above 3
     step = next(each * power for each in (1, 2, 2.5, 5, 10) if each * power >= rough * (1 - 1e-9))
     return [step * at for at in range(ceil(largest / step - 1e-9) + 1)]

@@ -13,6 +13,7 @@ from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section, Table
 from redraft.reports.tables import AnyTables
 
+# Wider than any table, because rich would wrap the cells of a wider one
 _PLAIN_WIDTH = 10_000
 
 
@@ -31,6 +32,7 @@ def render_text(tables: AnyTables) -> str:
     console = Console(file=stream, width=_PLAIN_WIDTH, color_system=None, force_terminal=False)
     for part in _parts(report_of(tables), is_plain=True):
         console.print(part, soft_wrap=isinstance(part, Text))
+    # Rich fills the last column with blanks
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 

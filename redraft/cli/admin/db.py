@@ -25,6 +25,7 @@ def current(*, as_json: options.AsJson = False) -> None:
     """
     from redraft.storage.engine import schema
 
+    # `sessions.opened` would upgrade the schema, which this command must only show
     with sessions.connected() as services:
         found = schema.schema_state(services.database)
     if as_json:

@@ -247,6 +247,7 @@ def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
     after = 0
     for _ in range(_STREAMS_PER_JOB):
         with client.sse(url, params={"after": after}) as stream:
+            # Text deltas have no id, and the demo shows only stored events
             for each in filter(attrgetter("id"), stream):
                 event = Event(seq=int(each.id), type=each.event, data=json.loads(each.data))
                 after = event.seq

@@ -21,7 +21,7 @@ from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
 
-# The database, its write-ahead log and the broker's file soon fill a smaller rest
+# Below this free space, the database, its write-ahead log and the broker's file soon fill the disk
 _LEAST_FREE_BYTES = 200_000_000
 
 
@@ -53,6 +53,7 @@ def diagnose(settings: Settings) -> list[Finding]:
 
 def _diagnose_services(services: Services) -> list[Finding]:
     findings = [_guard("database", lambda: _database(services))]
+    # Workers are counted in the database, so the check would only repeat the error
     if findings[0].state != "broken":
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))

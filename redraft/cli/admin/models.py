@@ -67,6 +67,6 @@ def check(
     if address := addresses.get(found.model.partition(":")[0]):
         output.say(f"Base URL: {redact(address)}")
     if advice := exits.advice(error.code):
-        # The rest of the advice recommends this command
+        # The second part of the advice recommends this command, which the user has just run
         output.say(advice.partition("; `redraft models check MODEL`")[0].rstrip(".") + ".")
     raise typer.Exit(exits.exit_of_code(error.code))

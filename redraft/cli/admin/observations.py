@@ -1,4 +1,4 @@
-"""The commands `redraft observations …`, which report and export which ranked sources accepted answers cite."""
+"""The commands `redraft observations …`, which report how often accepted answers cite each rank of sources."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -154,6 +154,7 @@ def worker(
     _print_unknown_names()
     settings = load_settings()
     _check_parts(settings)
+    # The module `worker` reads its settings from the environment
     if concurrency is not None:
         os.environ["REDRAFT_WORKER_CONCURRENCY"] = str(concurrency)
     if task_events:
@@ -178,6 +179,7 @@ def _check_parts(settings: "Settings") -> None:
         try:
             services.queue.ping()
         except Unavailable as error:
+            # A broker that refuses the password or the rights refuses them later, too
             if error.code == "broker_refuses":
                 raise
             output.say(f"{error.message} The worker starts, and tries to connect again.", "yellow")

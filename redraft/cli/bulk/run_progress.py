@@ -49,6 +49,7 @@ def _line_view() -> "Callable[[Run], None]":
         nonlocal said, said_at
         now = time.monotonic()
         left = pace.left(run, now)
+        # The remaining time is not compared, because it differs at every query
         words = words_of(run, None)
         if words != said and (run.status != "running" or now - said_at >= _LINE_EVERY_S):
             output.say(words_of(run, left))

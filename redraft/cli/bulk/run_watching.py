@@ -34,6 +34,7 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
     `begin` starts the run and returns its id. If `cancels` is false, Ctrl-C ends the command, but not the run.
     """
     with _Interruption() as interruption, sessions.worker_beside(services) as keep_alive:
+        # Before this line no run exists, so Ctrl-C may end the command in its usual way
         interruption.listen()
         run_id = begin()
         with run_view() as show:
@@ -83,6 +84,7 @@ class _Interruption(AbstractContextManager["_Interruption"]):
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.has_come = True
         _handle(signal.SIG_DFL)
+        # Python resumes `select` after a signal handler (PEP 475), so a byte on the socket ends the wait
         self._sent.send(b"!")
 
     def wait(self, seconds: float) -> None:
@@ -91,6 +93,7 @@ class _Interruption(AbstractContextManager["_Interruption"]):
 
 
 def _handle(handler: Any) -> None:
+    # Python accepts signal handlers in the main thread only
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
 
@@ -115,6 +118,7 @@ def _watch(
 
 def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: bool, **reading: Unpack[Reading]) -> int:
     """Start a run with the rows of a file or a stored dataset, and return the exit code. Without `detach`, watch it."""
+    # An error in the request must come before the rows are read. The id of the dataset is known only afterwards
     ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
     Merger(ready.defaults, ready.overrides)  # Wrong defaults must cause an error before a long file is read
     with sessions.opened() as services:

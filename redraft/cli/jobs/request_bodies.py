@@ -57,6 +57,7 @@ def _piped_task(file: str | None) -> str:
         raise typer.BadParameter(
             "The task is missing. Example: redraft ask 'Explain recursion to a child.'", param_hint="INSTRUCT"
         )
+    # `echo` and editors add a line end, which is not part of the task
     return read_text(STDIN, "INSTRUCT").rstrip("\n")
 
 

@@ -97,7 +97,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
 
 
 def _dropped(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
-    """Yield notes on the rubric of the job, which applies or is dropped without an option that names it."""
+    """Yield notes that say whether the rubric of the job still applies, if no option decides it."""
     if change.rubric is not None:
         return
     if change.eval_crit and request.rubric:
@@ -107,7 +107,7 @@ def _dropped(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> 
 
 
 def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evaluation options of the job with the given ones, without the audit, which follows a loop only."""
+    """Return the job's evaluation options, overridden by the given ones. The audit is dropped: it needs a loop."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return {}

@@ -38,6 +38,7 @@ class Wakeups(AbstractContextManager["Wakeups"]):
         self._is_subscribed = False
 
     def __enter__(self) -> Self:
+        # The subscription must precede the first read of events. Otherwise a message between the two would be lost
         self.wait(0)
         return self
 
@@ -56,6 +57,7 @@ class Wakeups(AbstractContextManager["Wakeups"]):
                 if time.monotonic() >= give_up_at:
                     return
         except (redis.RedisError, OSError):
+            # Without a pause, the caller would read the database in a tight loop
             time.sleep(max(0.0, give_up_at - time.monotonic()))
 
     def _is_delta(self, message: Any) -> bool:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 
-# The number of lines on the screen that are reserved for other content than the text
+# The number of lines on the screen that the text leaves to other content
 _OTHER_LINES = 3
-# More characters than a screen shows, so that memory stays bounded
+# No screen shows more characters of a text, so older ones are dropped to bound the memory
 _TAIL_CHARS = 8000
 # Events after which the text shown so far is obsolete
 _CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
@@ -40,6 +40,7 @@ class _Draft:
     tail: str = ""
 
     def plus(self, delta: "Delta") -> "_Draft":
+        # Deltas can be lost, and a reader must see that text is missing
         gap = "" if delta.offset == self.length else "…"
         tail = (self.tail + gap + delta.text)[-_TAIL_CHARS:]
         return _Draft(self.attempt, delta.offset + len(delta.text), tail)
@@ -75,6 +76,7 @@ class Writing:
             failed = event.data["attempt"]
             self._drafts = {number: draft for number, draft in self._drafts.items() if draft.attempt > failed}
         if event.type == "iteration.generated":
+            # A late delta must not show an answer again that has already been printed
             self._iteration = event.data["iteration"] + 1
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -86,7 +88,7 @@ class Writing:
             yield from output.styled(label + draft.tail, "dim").wrap(console, options.max_width)[-room:]
 
 
-# Indent and style of events of which only the message is shown
+# Indent and style of events that appear as their message alone
 _MESSAGES = {"iteration.started": ("", "bold"), "step.retrying": ("  ", "yellow"), "thinking": ("  ", "dim")}
 _UNGROUNDED = "  not accepted: its sources do not support it"
 # The current activity after each event
@@ -176,7 +178,7 @@ class _Activity:
 def activity_after(event: "Event", audit: str | None = None) -> str | None:
     """Return the activity that follows an event, or None if it does not change.
 
-    After an evaluation it is the audit, until a further iteration starts.
+    After an evaluation the activity is the audit, until a further iteration starts.
     """
     words = _ACTIVITIES.get(event.type)
     if event.type == "iteration.evaluated" and not audit:

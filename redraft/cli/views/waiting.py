@@ -85,6 +85,7 @@ def _print_error(job_id: str, error: dict[str, Any]) -> None:
 
 
 def _print_answer(answer: str) -> None:
+    # The rule separates progress and answer, which is useful only if both are on one screen
     if output.stdout().is_terminal and (console := output.stderr()).is_terminal:
         console.rule(style="dim")
     output.write_data(answer)
@@ -140,6 +141,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
                     show_event(services, job_id, event, view)
         except KeyboardInterrupt:
             is_interrupted = True
+        # The live region redraws itself, so it must end before other lines are printed
         view.close()
         if not is_interrupted:
             job = _print_result(services, job_id, wait, time.monotonic() - started_at)
