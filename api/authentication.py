@@ -42,7 +42,7 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+
 _SINGLE_HEADERS = ("host", "authorization", "content-type", "content-encoding", "idempotency-key")
 _CREDENTIAL_NAMES = frozenset({"authorization", "access_token", "api_key", "apikey", "api-key"})
 
-# The limit prevents that many wrong keys guess a valid key or load the database
+# Without this limit, a caller could guess keys and load the database with the attempts
 FAILURES = Policy("failed-authentications", 20)
 
 

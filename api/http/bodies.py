@@ -25,7 +25,8 @@ from redraft.errors import FieldError, Invalid, Unavailable
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 # An unread body is read and dropped for this time, so that the client gets the response before the connection closes
 _LINGER_S = 2.0
-# Each of these many bytes extends the time limit by a second, so a client must send at least at this rate
+# Each portion of this many bytes extends the time limit by a second, so this is the lowest rate of a client in bytes
+# per second
 _BYTES_PER_S = 1_000
 _EXACT_MAX = 2**53
 
@@ -216,7 +217,7 @@ class _Meter:
             await self._send(message)
             return
         await self._send({**message, "more_body": True})
-        # To close a socket with unread data resets the connection, and the client would lose the response
+        # If a socket with unread data is closed, the connection is reset and the client loses the response
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
                 while (await self._receive()).get("more_body", False):

@@ -145,7 +145,7 @@ class Notifications:
                     self._wanted_changed.set()
 
     async def _confirm(self, watch: Subscription, channels: Collection[str]) -> None:
-        # A change between the first read of the waiter and its subscription would be missed
+        # Without this wait, a change after the waiter's first read and before its subscription would be missed
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CONFIRMATION_S):
                 while self.is_listening and not self.is_closing and not self._confirmed.issuperset(channels):

@@ -1,4 +1,4 @@
-"""Notifies watchers of changes of bulk runs.
+"""Notifies watchers, which are open event streams, when a bulk run changes.
 
 Each process has one task per watched run, which reads the run for all watchers. The task polls the database, because
 each job changes the counts of its run, and a message for each change would be too many.
@@ -16,7 +16,7 @@ from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
-# The pause after a read is this multiple of its duration, so that reads take a tenth of the time at most
+# The pause after a read is this multiple of the read's duration, so that reads take at most a tenth of the time
 _REST = 9
 
 
@@ -41,7 +41,10 @@ class RunWatch:
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, known: Run | None, timeout_s: float) -> Run | None:
-        """Return the run when it differs from `known`. After the timeout or a failed read, return the latest."""
+        """Return the run when it differs from `known`.
+
+        After the timeout or a failed read, return the latest version.
+        """
         if self.latest is known and not self.is_lost:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):

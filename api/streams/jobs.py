@@ -33,7 +33,7 @@ PAGE = 500
 PING = format_sse_event(comment="ping")
 CLOSING = format_sse_event(comment="the server stops; reconnect with Last-Event-ID", retry=RECONNECT_MS)
 OPENING = format_sse_event(comment="events follow", retry=RECONNECT_MS)
-# The second header prevents that nginx buffers the events
+# The second header keeps nginx from buffering the events
 HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
 
 

@@ -21,7 +21,8 @@ _BOOLEANS = {
 }
 _INTEGER = re.compile(r"[+-]?\d{1,18}(?:\.0+)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-# Not with three digits or more after the comma, because the comma may separate thousands, except after a single 0
+# At most two digits may follow the comma, because a comma before three digits may separate thousands. After a single 0
+# any number of digits may follow
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:0,\d+|\d+,\d{1,2})", re.ASCII)
 
 
@@ -76,7 +77,7 @@ def _kind(types: set[Any]) -> Kind:
 
 
 def read_cell(value: Any, kind: Kind) -> Any:
-    """Convert a cell to the value of a field. A cell of Parquet may be no text, but a value with a type.
+    """Convert a cell to the value of a field. A cell of Parquet may be a typed value instead of a text.
 
     Raises ValueError if the text has another kind. The message is the rest of a sentence after the field's name.
     """

@@ -23,7 +23,7 @@ def parse_row(line: Line) -> dict[str, Any]:
     value = parse_json(line.text.lstrip(BOM))
     if not isinstance(value, dict):
         hint = "; if the file is one JSON array, name its format: json" if line.text.strip() == "[" else ""
-        raise ValueError(f"is no JSON object with the row's columns{hint}")  # noqa: TRY004 - a row's error
+        raise ValueError(f"is no JSON object with the row's columns{hint}")  # noqa: TRY004 - callers expect ValueError
     return cast("dict[str, Any]", value)
 
 
@@ -38,8 +38,8 @@ def parse_json(text: str) -> Any:
 def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
     """Yield the text of each element of a JSON array, with its line numbers.
 
-    Only brackets and strings are parsed, so that an invalid element does not affect the elements after it. Text after
-    the array, or the end of the file before the end of the array, is a line with a fault. Raises Invalid if the file
+    Only brackets and strings are parsed, so that an invalid element does not affect the elements after it. The last
+    line has a fault if text follows the array, or if the file ends before the array does. Raises Invalid if the file
     does not begin with an array (code `unknown_format`), or ends in the middle of a character.
     """
     return _Cutter(text, longest).elements()

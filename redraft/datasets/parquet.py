@@ -88,7 +88,7 @@ def _with_number(stream: BinaryIO, parts: ExitStack) -> BinaryIO:
         stream.fileno()
     except OSError:
         stream.seek(0)
-        copy = cast("BinaryIO", parts.enter_context(tempfile.TemporaryFile()))  # noqa: SIM115 - it is
+        copy = cast("BinaryIO", parts.enter_context(tempfile.TemporaryFile()))  # noqa: SIM115 - `parts` closes it
         shutil.copyfileobj(stream, copy)
         copy.flush()
         return copy

@@ -20,8 +20,8 @@ _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
 _RECORD_LINES_MAX = 100_000
-# After an unclosed quote, the lines of its record are read again. This is the limit of all such characters, as a
-# multiple of the maximum length of a row, because a file with many quotes could take too long
+# After an unclosed quote, the lines of its record are read again. A file with many such quotes could take too long, so
+# the characters that are read again are limited, to this multiple of the maximum length of a row
 _READ_AGAIN_MAX = 10
 
 

@@ -183,7 +183,10 @@ def _check_filter(node: nodes.Filter) -> None:
 
 
 def _is_short(argument: nodes.Expr, most: int) -> bool:
-    """Return whether an argument is a short constant. Numbers count too: they can set a number of blanks or digits."""
+    """Return whether an argument is a short constant.
+
+    Numbers have a limit as well, because a number can set the number of blanks in the output.
+    """
     value = argument.value if isinstance(argument, nodes.Const) else None
     if isinstance(value, str):
         return len(value) <= most

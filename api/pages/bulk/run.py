@@ -29,7 +29,7 @@ from redraft.reports.html import render_body
 
 router = pages_router("/runs/{run_id}")
 
-# The report of more items takes seconds, so it is computed only on request
+# Above this number of items a report takes seconds, so it is computed only on request
 REPORTED_AT_ONCE = 500
 _ITEMS = 50
 _REPEAT = re.compile(r" \(repeat \d+\)\Z")

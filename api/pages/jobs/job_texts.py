@@ -14,7 +14,7 @@ from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.resources import Job
 
-# The policy prevents that a browser executes a model's text as a page
+# The policy keeps browsers from executing a model's text as a page
 _POLICY = "sandbox; default-src 'none'"
 _NAME_CHARS = 60
 

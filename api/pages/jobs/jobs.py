@@ -35,7 +35,7 @@ from redraft.storage.jobs.jobs import JobFilter
 
 router = pages_router()
 
-# A page of the list has no more jobs, and URLs with this many ids are short enough for proxies
+# No page of the list has more jobs than this, and a URL with so many ids is short enough for proxies
 _IDS_MAX = 100
 _MARKED, _ALL = "marked", "all"
 
@@ -98,7 +98,7 @@ def export_jobs(request: Request, services: ServicesOf) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """An action on the jobs with these ids, or without ids on all jobs that match `filters` (a query string)."""
+    """An action on the jobs with these ids. If there are none, on all jobs that match the query string `filters`."""
 
     deed: Action
     ids: list[str]

@@ -73,6 +73,7 @@ def count(value: int | None) -> str:
 
 def clip(text: str | None, chars: int) -> str:
     """Return the first characters of a text on one line."""
-    # Only a part is folded, because a text can have megabytes. Four times the length leaves enough beside white space
+    # Only a part is folded, because a text can have megabytes. Four times the length suffices even with much white
+    # space
     folded = " ".join((text or "")[: chars * 4].split())
     return folded if len(folded) <= chars else folded[: chars - 1] + "…"

@@ -71,7 +71,7 @@ def list_jobs(
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A request for a job: with or without iterations, at once or after a change."""
+    """Returns a job: with or without iterations, immediately or after a change."""
 
     job_id: str
     services: ServicesOf
