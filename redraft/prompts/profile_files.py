@@ -81,15 +81,15 @@ class Profile:
     title: str
     description: str
     is_built_in: bool
-    needs: Sequence[ShownField]  # The fields of a request that it requires
+    needs: Sequence[ShownField]  # The fields that a request must have
     sees: Sequence[ShownField]  # The fields of a request that its prompts show
     source_chars: int | None  # The maximum length of each source; None: no limit
     sources_chars: int | None  # The maximum length of all sources together; None: no limit
-    media: bool  # Whether images in the texts stay
-    templates: Mapping[str, str]  # By name; those for rubrics exist if the profile takes rubrics
+    media: bool  # Whether the prompts keep images in the texts
+    templates: Mapping[str, str]  # By name; only a profile that accepts rubrics has templates for them
     reply_schema: Mapping[str, Any]  # The JSON Schema of a reply without a rubric
     mapping: Mapping[str, Any]  # The mapping of reply fields in `profile.toml`
-    reply: ReplyMap  # The mapping in the form that the parser takes
+    reply: ReplyMap  # The same mapping in the parser's form
     files: Mapping[str, str]  # The SHA-256 of each file, by name
 
     @property
@@ -118,7 +118,7 @@ def read(folder: Path, *, is_built_in: bool) -> Profile:
     """Read a profile from its folder.
 
     Raises:
-        ProfileError: if a file is missing or invalid. It describes only the first error.
+        ProfileError: if a file is missing or invalid. The message describes only the first error.
     """
     name = folder.name
     try:

@@ -101,7 +101,7 @@ def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, .
         base=feedback.base.answer if feedback.base else None,
         feedback=feedback_text(feedback),
     )
-    # Without the nonce, because a source can make the generator copy the tags around the source
+    # Remove the nonce: a source can make the generator copy the tags around it, and the answer would contain the nonce
     return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
 
 

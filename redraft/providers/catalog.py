@@ -31,7 +31,7 @@ class ListedModel:
 
 
 class ProviderCatalog:
-    """The providers of a process, by the settings."""
+    """Creates the providers of a process from the settings, and keeps them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -171,7 +171,7 @@ class ProviderCatalog:
 
     def _misnamed(self, ref: ModelRef) -> str | None:
         """Say why there is no local model with this name. Return None if there is one."""
-        # With a file of the user, every name means that file
+        # If the user has set a model file, every name after `local:` means this file
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None
         remedy = "To use another file, set REDRAFT_LOCAL_MODEL."

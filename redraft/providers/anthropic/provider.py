@@ -131,7 +131,7 @@ class AnthropicProvider:
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """Return the turns without blank turns, and without blanks at the end of a last assistant turn."""
-    # Anthropic refuses both
+    # Anthropic refuses a request with such blanks
     turns = [{"role": m.role, "content": sendable(m.content)} for m in messages if m.content.strip()]
     if turns and turns[-1]["role"] == "assistant":
         turns[-1]["content"] = turns[-1]["content"].rstrip()

@@ -61,7 +61,7 @@ def _is_failure(body: Mapping[str, Any]) -> bool:
 
 def usage_of(answers: Sequence[Answer]) -> Usage:
     """Sum the usage of all responses."""
-    # Anthropic's input tokens exclude cached tokens, but those of the ledger include them
+    # Anthropic's input tokens exclude cached tokens, but the ledger's input tokens include them
     usages = [object_of(answer.body.get("usage")) for answer in answers]
     return Usage(
         input_tokens=_sum([token_count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),

@@ -6,7 +6,7 @@ from typing import Any
 from redraft.providers.shared.error_bodies import json_or_text
 from redraft.providers.shared.replies import array_of, finish_reason_of, object_of, text_of, without_early_end
 
-# For each type of delta: its field with a part of the value, and the field of the block with the whole value
+# By type of delta: the field of the delta that has a new piece, and the field of the block that joins the pieces
 _PIECES = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -70,7 +70,7 @@ class AnthropicEvents:
             for key, value in part.items()
             if key not in {"usage", "content"} and (value is not None or key not in self._message)
         }
-        # The counts of a later event are totals. A count that the event does not have stays
+        # The counts of a later event are totals. If an event has no value for a count, the earlier value remains
         self._usage |= {key: value for key, value in object_of(part.get("usage")).items() if value is not None}
 
     def _begin(self, number: int, block: dict[str, Any]) -> str:

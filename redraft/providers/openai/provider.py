@@ -105,7 +105,7 @@ class OpenAIProvider:
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
-    """Build a Chat Completions request. `limit_name` is the parameter for the output limit that is tried first."""
+    """Build a Chat Completions request. `limit_name` is the first parameter to try for the output limit."""
     adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]

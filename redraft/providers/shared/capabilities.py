@@ -71,12 +71,12 @@ class _Rule:
 def adaptation_for(
     error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
 ) -> Adaptation | None:
-    """Return the adaptation for a refusal. None if the refusal means no parameter that can be omitted.
+    """Return the adaptation for a refusal. None if no parameter that can be omitted is the cause.
 
     Args:
         error: the refusal, with the provider's body as its `response`.
         sent: the body of the request.
-        limit_name: the parameter for the output limit that is tried first; None if the API has only one.
+        limit_name: the first parameter to try for the output limit; None if the API has only one.
     """
     said = read_error_body(error.response)
     said = replace(said, message=said.message[:_WORDS_CHARS])
@@ -156,7 +156,7 @@ class CapabilityMemory:
         limit_name: str | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> None:
-        """Learn from a refusal, and set `is_adapted` if the call can be planned again."""
+        """Learn from a refusal. Set `is_adapted` of the error if the call can be planned again."""
         found = adaptation_for(error, sent, limit_name=limit_name)
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
@@ -198,7 +198,7 @@ def schema_in(body: Mapping[str, Any]) -> Any:
 
 
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
-    """Say in which form a schema was sent that the provider does not enforce. None if the provider enforces it."""
+    """Name the form in which the schema was sent. None if there is no schema, or the provider enforces it."""
     if chat.reply_schema is None or "output_config" in body:
         return None
     wanted: Any = body.get("response_format") or {}

@@ -98,7 +98,7 @@ def _has_message(pattern: str, *statuses: int) -> Callable[[int, ErrorBody], boo
 
 
 def _has_message_without_status(pattern: str) -> Callable[[int, ErrorBody], bool]:
-    # For patterns that are too general for an error with a status, whose status says more
+    # Such a pattern is too general for an error with a status, because the status is more precise
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, error: status == _NO_STATUS and bool(expression.search(error.message))
 
@@ -284,7 +284,7 @@ def _sentence(text: str, advice: str) -> str:
 
 def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
     """Return the error for a call whose answer is missing or incomplete. `error` is the error of the SDK."""
-    # aiohttp's error among the causes decides: for a broken connection, the SDKs' transport reports a timeout
+    # The cause that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
     if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
         return ProviderError(

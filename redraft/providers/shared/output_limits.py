@@ -118,7 +118,7 @@ def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, requested: int) 
     prompt = estimate if refusal.prompt is None else refusal.prompt
     room = refusal.maximum - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
     if room >= requested or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
-        # The estimate is wrong
+        # The refusal shows that the estimate of the prompt is wrong, so halve the limit instead
         room = requested // 2 if requested // 2 >= _HALVED_MIN else 0
     return room if room >= _REPLY_MIN else None
 

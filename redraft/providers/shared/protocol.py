@@ -58,7 +58,7 @@ def sendable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
+class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py
     """The error for a 200 response whose reply is cut off, refused, filtered, incomplete or empty. It has a cost.
 
     Attributes:
@@ -67,7 +67,6 @@ class UnusableReply(ProviderError):  # noqa: N818 - a state, like the five kinds
 
     def __init__(self, code: ProviderErrorCode, message: str, reply: ChatReply) -> None:
         super().__init__(code, message, http_status=reply.http_status, response=reply.response, headers=reply.headers)
-        self.text = reply.text
         self.usage = reply.usage
         self.finish_reason = reply.finish_reason
         self.text = reply.text.strip()

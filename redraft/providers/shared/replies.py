@@ -76,7 +76,7 @@ def _is_thinking(part: Mapping[str, Any]) -> bool:
 
 
 def has_reason(value: Any) -> bool:
-    """Whether a field has a finish reason. Servers have several spellings for no reason, such as "null"."""
+    """Whether a field has a finish reason. Servers write a missing reason in several ways, such as "null"."""
     return value is not None and not is_absent(_reason_text(value))
 
 

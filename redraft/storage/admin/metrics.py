@@ -15,7 +15,7 @@ from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
 from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_live
 
-# Far enough in the future for all jobs
+# Every job is due earlier than this time from now
 _AGES_S = 1e9
 _ROWS_MAX = 1_000_000
 
@@ -77,7 +77,7 @@ def closed_calls(connection: Connection, *, within_s: float) -> Rows:
 
 def _lately(connection: Connection, table: Table, names: Sequence[str], within_s: float) -> Subquery:
     """Return a subquery of the rows that ended in the last `within_s` seconds."""
-    # Without the order and the limit, SQLite does not use the index on the end
+    # Without the order and the limit, SQLite does not use the index on `finished_at`
     ended_at = table.c.finished_at
     since = database_time(connection, ago_s=within_s)
     query = select(*(table.c[name] for name in names)).where(ended_at.is_not(None), ended_at >= since)

@@ -61,7 +61,7 @@ def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
 
 
 def waiting_s(connection: Connection) -> float | None:
-    """Return the time since when the longest waiting queued job has been due, in seconds. None if no job waits."""
+    """Return the age in seconds of the earliest due time of all queued jobs. None if no job waits."""
     query = (
         select(jobs.c.available_at, DbNow().label("now"))
         .where(is_live(), jobs.c.status == "queued", jobs.c.available_at <= DbNow())

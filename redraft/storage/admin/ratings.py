@@ -42,7 +42,7 @@ class RatingRecord:
 class RatedEvaluation:
     """One evaluation of a candidate. Its fields are None if the candidate was not evaluated.
 
-    `is_own`: the job decided by this evaluation.
+    `is_own`: whether the job decided by this evaluation. An audit, for example, decides nothing.
     """
 
     candidate: int
@@ -70,7 +70,7 @@ def lock_evaluations(connection: Connection, job_id: str, number: int) -> list[R
     """Return the candidates of an iteration with all their evaluations, the job's own evaluations first.
 
     For a job that rescores another job, only its own evaluations are returned. The jobs are locked until the unit of
-    work ends, so that the rows are not deleted before.
+    work ends, so that no row is deleted earlier.
     """
     answering = jobs.alias("answering")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)

@@ -35,7 +35,8 @@ def find_ended(
     query = select(*place).where(*_ended(before, statuses))
     if after is not None:
         there = tuple_(literal(after.finished_at, jobs.c.finished_at.type), literal(after.id, jobs.c.id.type))
-        # The index has the time alone, so the first condition lets the database begin at the right position
+        # The index contains only the time, and the database cannot find a pair of time and id in it. So the first
+        # condition compares the time alone
         query = query.where(jobs.c.finished_at >= after.finished_at, tuple_(*place) > there)
     return [EndedJob(*row) for row in connection.execute(query.order_by(*place).limit(limit))]
 

@@ -19,7 +19,7 @@ from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
 
-# The statuses that an item gets from its job. An item with such a status and without a job: the job was deleted
+# The statuses that an item gets from its job. If an item with such a status has no job, the job was deleted
 DONE = ("succeeded", "failed")
 
 _ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
@@ -99,7 +99,7 @@ def update_item(connection: Connection, run_id: str, number: int, **values: Any)
 
 def end_item(connection: Connection, job_id: str, status: str) -> None:
     """Store the status of an ended job for its item."""
-    # An item that succeeded stays so: a continuation that fails does not remove the answer
+    # An item that succeeded keeps this status, because a failed continuation does not remove the answer
     is_item = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
     connection.execute(update(run_items).where(is_item).values(status=status))
 
@@ -174,7 +174,7 @@ def has_canceled_postponed(connection: Connection, run_id: str) -> bool:
 
 
 def first_postponement(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
-    """Return the reason of the first item that is postponed, or was canceled for it, and the number of such items."""
+    """Return the reason of the first item that is postponed, or was canceled while postponed, and their number."""
     is_postponed = _is_postponed(run_id, "queued", "canceled")
     errors = connection.scalar(select(run_items.c.errors).where(is_postponed).order_by(run_items.c.number).limit(1))
     return None if errors is None else (errors[0], query_parts.count(connection, is_postponed))

@@ -62,7 +62,8 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
     """Return the times when the latest jobs of a run ended, latest first."""
-    # With this expression, the database cannot use the index of runs, with which it reads and sorts all jobs of the run
+    # The expression prevents the use of the index on `run_id`, with which the database reads and sorts all jobs of the
+    # run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
     since = database_time(connection, ago_s=within_s)
     query = (

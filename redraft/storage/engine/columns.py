@@ -48,7 +48,7 @@ class DbNow(sa.FunctionElement[datetime]):
 
 def database_time(connection: sa.Connection, *, ago_s: float) -> datetime:
     """Return the time `ago_s` seconds ago by the database's clock."""
-    # As a value: clock_timestamp() is volatile, so PostgreSQL uses no index for a condition with it
+    # Read as a value, because PostgreSQL uses no index for a condition with the volatile clock_timestamp()
     return connection.execute(sa.select(DbNow(-ago_s))).scalar_one()
 
 

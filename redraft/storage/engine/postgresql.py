@@ -34,7 +34,7 @@ def make_engine(url: URL, pool_size: int) -> Engine:
     engine = create_engine(
         url,
         hide_parameters=True,
-        # So the driver begins no transactions: `_begin` does, and can set the timeouts in the same round trip
+        # With this level, the driver begins no transactions. `_begin` begins them, and can set the timeouts with it
         isolation_level="AUTOCOMMIT",
         # PostgreSQL's own style. For named parameters, psycopg parses the text of a statement at each execution
         paramstyle="numeric_dollar",
@@ -72,7 +72,7 @@ def is_statement_error(sqlstate: str | None) -> bool:
 
 def _ends_connection(sqlstate: str) -> bool:
     """Whether a connection must be closed after an error."""
-    # Such as: the server stops or has become read-only, or the pooler has changed the session
+    # For example, the server stops or has become read-only, or the pooler has changed the session
     return not is_statement_error(sqlstate) and sqlstate[:2] not in _TRANSIENT_CLASSES and sqlstate != _CANCELED
 
 
@@ -88,7 +88,8 @@ class _StatementPreparation:
         connection.cursor_factory, connection.server_cursor_factory = psycopg.RawCursor, psycopg.RawServerCursor
         is_direct = not self._is_off and not is_pooled(connection)
         record.info[_DIRECT] = is_direct
-        # At its second execution: steps repeat a few large statements, which take longer to plan than to execute
+        # A statement is prepared at its second execution, because steps repeat a few large statements, and planning
+        # them takes longer than executing them
         connection.prepare_threshold = 1 if is_direct else None
         if is_direct:
             connection.execute(";".join(f"SET {timeout}" for timeout in _TIMEOUTS))
@@ -118,7 +119,7 @@ def _begin(connection: Connection) -> None:
     is_direct, options = connection.info.get(_DIRECT), connection.get_execution_options()
     if not is_autocommit(connection) and not (is_direct and options.get(_ALONE)):
         begin = "BEGIN" if is_direct else _BEGIN_POOLED
-        # Override the options of the connection: it may be about to stream rows, which BEGIN does not support
+        # The options of the connection may request streamed rows, which BEGIN does not support
         connection.exec_driver_sql(begin, execution_options={"yield_per": None, "stream_results": False})
 
 
@@ -132,7 +133,7 @@ def _record_use(_connection: Any, record: ConnectionPoolEntry) -> None:
 
 def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
     """Test a connection that was idle. Raises DisconnectionError if it was closed, so that the pool replaces it."""
-    # Only after a pause, because a round trip more for each transaction would cost too much
+    # Test only after a pause, because a further round trip for each transaction would cost too much
     import psycopg
 
     if time.monotonic() - record.info.get("used_at", 0.0) < _PING_AFTER_S:

@@ -32,7 +32,7 @@ class UpgradeTimeouts:
     Attributes:
         other_upgrade_s: how long it waits for a concurrent upgrade.
         table_s: how long it waits for the lock of a table.
-        tries: how often it tries again when a table stays locked.
+        tries: the number of attempts if a table stays locked.
         pause_s: the pause between two tries.
     """
 
@@ -75,8 +75,10 @@ def upgrade(
 ) -> None:
     """Upgrade the schema to `revision`. A schema that is newer than this program is not changed.
 
-    If two upgrades run concurrently, the second one waits, and then has nothing to do. Raises Unavailable if the
-    database is away. Also raises Unavailable if another upgrade does not end, or a transaction keeps a table locked.
+    If two upgrades run concurrently, the second one waits, and then has nothing to do.
+
+    Raises Unavailable if the database cannot be reached, another upgrade does not end, or a transaction keeps a table
+    locked.
     """
     config, timeouts = config or make_config(), timeouts or UpgradeTimeouts()
     with translated():
@@ -136,7 +138,7 @@ def _migrate_postgresql(database: Database, config: Config, revision: str, timeo
 def _set_timeouts(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     # No statement timeout: to build an index takes long, but blocks no other statement
     settings = {"lock_timeout": f"{timeouts.table_s * 1000:.0f}", "statement_timeout": "0"}
-    # Behind a pooler, a setting of the session would reach other clients, so each transaction sets them
+    # Behind a pooler, a setting of the session would reach other clients, so each transaction sets its own
     if postgresql.is_pooled(connection.connection.dbapi_connection):
         connection.rollback()
         statements = "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items())
@@ -185,7 +187,7 @@ def head() -> str:
 
 
 def schema_state(database: Database, config: Config | None = None) -> SchemaState:
-    """Compare the revision of the database with the revisions of this program. Raises Unavailable if it is away."""
+    """Compare the revisions of database and program. Raises Unavailable if the database cannot be reached."""
     known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
     return SchemaState(found, newest, is_newer=found is not None and found not in known)

@@ -1,7 +1,7 @@
 """Runs statements that are compiled once and then passed to the driver as text.
 
-For each execution, SQLAlchemy needs as much time as driver and database together, and a step executes three to six
-statements. The statements are built with SQLAlchemy Core and its types.
+The statements are built with SQLAlchemy Core. If SQLAlchemy also executed them, they would take twice the time that
+driver and database need. A step executes three to six statements.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -69,7 +69,7 @@ class _Prepared:
 def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
     """Execute a statement with the values of its bind parameters.
 
-    The result has the values of the driver. For columns with types of `columns.py`, use `fetch`.
+    The values of the result are not converted. For columns with types of `columns.py`, use `fetch`.
     """
     return _prepare(statement, _kind_of(connection)).execute(connection, values)
 
@@ -97,8 +97,8 @@ def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[
 
 @contextmanager
 def collecting_rows(connection: sa.Connection) -> Generator[list[Rows]]:
-    """Collect the rows that `add_rows` is called with in the block. They are not inserted."""
-    # Read `info` now, because a connection that is lost in the block has none
+    """Collect the rows that the block passes to `add_rows`, without inserting them."""
+    # Read `info` now, because it cannot be read if the block loses the connection
     info, collected = connection.info, list[Rows]()
     info[_COLLECTED] = collected
     try:
@@ -109,7 +109,7 @@ def collecting_rows(connection: sa.Connection) -> Generator[list[Rows]]:
 
 @contextmanager
 def adding_together(connection: sa.Connection) -> Generator[None]:
-    """Insert all rows that `add_rows` is called with in the block at its end, on PostgreSQL in one round trip."""
+    """Insert the rows that the block passes to `add_rows` at the end of the block. PostgreSQL needs one round trip."""
     with collecting_rows(connection) as collected:
         yield
     if collected and _is_postgresql(connection):

@@ -62,12 +62,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Generator[Connection]:
-        """Open a consistent view for reading. Raises Unavailable if the database is away."""
+        """Open a consistent view for reading. Raises Unavailable if the database cannot be reached."""
         with translated(), self.engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             yield connection
-            # psycopg drops all prepared statements of a connection after a rollback
+            # Not a rollback, after which psycopg drops all prepared statements of the connection
             connection.commit()
 
     @contextmanager
@@ -77,11 +77,11 @@ class Database:
         With `is_alone`, PostgreSQL may commit each statement by itself, which saves two round trips. Use it for one
         statement that changes all or nothing.
 
-        Raises Unavailable if the database is away, full or locked.
+        Raises Unavailable if the database cannot be reached, or is full or locked.
         """
         with translated(), self._write_turn, (self._alone if is_alone else self.engine).connect() as connection:
             if self.is_sqlite:
-                # IMMEDIATE: a transaction that reads first and writes later fails if another one wrote between
+                # Without IMMEDIATE, a write after a read fails if another transaction has written in between
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             connection.info.pop(_CHANGED, None)
             yield connection
@@ -90,10 +90,10 @@ class Database:
                 self.changed_tables[changed].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float, is_alone: bool = False) -> T:
-        """Run `work` in a unit of work, and repeat it while the database is away, for at most `for_s` seconds.
+        """Run `work` in a unit of work. While the database cannot be reached, try again for at most `for_s` seconds.
 
         For data that must not be lost, such as a paid reply. `work` may run again after a commit with unknown outcome.
-        It must then change nothing, which the conditions on lease tokens ensure. Raises Unavailable after `for_s`.
+        The second run must change nothing; conditions on lease tokens ensure this. Raises Unavailable after `for_s`.
         """
         give_up_at = self._clock.monotonic() + for_s
         pause_s = 0.1
@@ -150,7 +150,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """Raise Unavailable if the database is away, full, locked or damaged. Pass errors of wrong statements on."""
+    """Raise Unavailable if the database is unreachable, full, locked or damaged. Pass errors of wrong statements on."""
     try:
         yield
     except (exc.OperationalError, exc.TimeoutError) as error:

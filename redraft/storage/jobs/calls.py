@@ -123,7 +123,7 @@ def close_abandoned(
     A call without a job is closed `after_s` seconds after its start. A call of an ended job is closed `ended_s` seconds
     after the end of the job, because a live process has aborted the call by then.
     """
-    # Two statements: as a part of the update, PostgreSQL may repeat the query with its limit for each open call
+    # Two statements, because PostgreSQL may repeat a subquery with a limit for each open call that an UPDATE tests
     ids = list(connection.scalars(_abandoned_query(after_s, ended_s, limit)))
     if not ids:
         return {}
@@ -156,8 +156,8 @@ def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tu
 def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) -> ClosedCall | None:
     """Store the outcome of a call. Return None if the call already has an outcome.
 
-    A second reply for a slot gets the status `dup`. A call with the status `unknown` is closed again, because its
-    worker was only late, and has the outcome.
+    A second reply for a slot gets the status `dup`. A call with the status `unknown` is closed again, because a late
+    worker may still report the outcome.
     """
     for was_lost in (False, True):
         change = close_change(call_id, values, was_lost=was_lost)
@@ -189,7 +189,7 @@ def has_other_reply(call_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 @cache
 def _close_statement(name: str) -> sa.Update:
-    # If two workers close a slot at once, the index `uq_calls_ok` refuses the second row, and `persist` repeats it
+    # If two workers close a slot at once, the index `uq_calls_ok` refuses the second row, and `persist` tries again
     other = calls.alias()
     same_slot = sa.and_(*(other.c[column] == calls.c[column] for column in _SLOT), other.c.status == "ok")
     is_second = sa.and_(sa.bindparam(f"{name}status", type_=sa.String) == "ok", sa.select(1).where(same_slot).exists())

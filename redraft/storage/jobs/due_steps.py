@@ -9,8 +9,8 @@ from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs import transitions
 from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, LOST_LEASES, SHARED_LOSSES_MAX, DueStep, is_free, is_live
 
-# `rung_at` is in the future while a step waits for a slot of its model, but less than this. If it is later, the clock
-# was set back
+# While a step waits for a slot of its model, `rung_at` is less than this time in the future. A later `rung_at` means
+# that the clock was set back
 _NOTIFIED_AHEAD_S = 300.0
 
 
@@ -22,7 +22,7 @@ def take_due(
     A suspect is a step that has lost too many leases. If `are_suspects`, only suspects are returned, otherwise only
     other steps. `pause_s` is the shortest time between two messages for one step.
     """
-    # Two statements: as a part of the update, PostgreSQL may repeat the query with its limit for each live job
+    # Two statements, because PostgreSQL may repeat a subquery with a limit for each live job that an UPDATE tests
     ids = list(connection.scalars(_due_query(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)))
     if not ids:
         return []
@@ -40,7 +40,7 @@ _NOTIFIED = (
 def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Select[tuple[str]]:
     losses = (ALONE_LOSSES_MAX, ALONE_LOSSES_MAX) if are_suspects else (0, SHARED_LOSSES_MAX)
     # The pause doubles with each message without a claim, so that steps without workers do not flood the broker.
-    # The pause of a suspect does not grow: its process may have found the step claimed
+    # The pause of a suspect does not grow, because its process may start while another worker has claimed the step
     *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
     waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
     has_waited_longest = jobs.c.rung_at < DbNow(-pause_s * longest)
@@ -61,7 +61,7 @@ def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: 
 
 
 def poison_jobs(connection: Connection, *, limit: int) -> list[str]:
-    """Return live jobs whose step has also killed a process of its own."""
+    """Return live jobs whose step has killed several workers, and then the process that ran only this step."""
     return list(connection.scalars(_poison_statement(limit)))
 
 

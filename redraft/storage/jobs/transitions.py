@@ -53,7 +53,7 @@ DUE_STEP_COLUMNS = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 SHARED_LOSSES_MAX = 1
 # If a step has lost more leases, the last one in a process of its own, it has killed its workers, so its job fails
 ALONE_LOSSES_MAX = 2
-# A worker that stops releases its leases. So an expired lease of a free step counts as lost, too
+# A worker that stops in order releases its leases. So a lease that is only expired counts as lost, too
 LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
 _USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
@@ -278,12 +278,12 @@ def holds_lease(connection: sa.Connection, job_id: str, token: int) -> bool:
 
 
 def lock(connection: sa.Connection, job_ids: Collection[str]) -> None:
-    # Callers lock jobs before calls, and this query locks jobs by id: with different orders, transactions deadlock
+    # Jobs are locked in the order of their ids, and before calls, because transactions with other orders deadlock
     connection.execute(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
 
 
 def add_usage(connection: sa.Connection, job_id: str, usage: Mapping[str, int]) -> None:
-    # Without a condition on the token: a late reply is paid for, even if its worker has lost the lease
+    # There is no condition on the token, because a late reply costs money even if its worker has lost the lease
     values = {name: jobs.c[name] + amount for name, amount in usage.items() if amount}
     if values:
         connection.execute(sa.update(jobs).where(jobs.c.id == job_id).values(**values, version=jobs.c.version + 1))
@@ -342,7 +342,7 @@ def is_due() -> sa.ColumnElement[bool]:
 
 
 def due_at() -> sa.ColumnElement[Any]:
-    # For due steps only: the clock may have been set back, so the time of a due step may be in the future
+    # Only due steps use this expression. If the clock was set back, their `available_at` is in the future
     return sa.case((jobs.c.available_at > DbNow(), DbNow()), else_=jobs.c.available_at)
 
 
