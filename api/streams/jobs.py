@@ -76,8 +76,8 @@ def frame(events: Sequence[Event]) -> bytes:
     )
 
 
-# Cached, because all watchers of a job get the same frame. `at` is an argument, because it is not part of the equality
-# of deltas
+# The frame is cached, because all watchers of a job get the same frame. `at` is a separate argument, because equal
+# deltas may differ in it, and the cache must not mix them
 @lru_cache(maxsize=1024)
 def _delta_frame(delta: Delta, at: str) -> bytes:
     data = {"message": f"Iteration {delta.iteration} is being generated.", **asdict(delta), "at": at}

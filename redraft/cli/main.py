@@ -4,6 +4,7 @@ import contextlib
 import sys
 from io import TextIOWrapper
 
+# A copy of `Exit.INTERRUPTED`, because an import of `exits` could itself be interrupted
 _INTERRUPTED = 130
 
 

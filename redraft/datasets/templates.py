@@ -89,7 +89,7 @@ def has_placeholders(value: Any) -> bool:
 
 
 def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: list[FieldError]) -> Any:
-    """Render all texts of a field. If one fails, add a field error and return the value unchanged."""
+    """Render all texts of a field. If a text fails, add a field error and return the value unchanged."""
     try:
         return _render_within(value, variables)
     except TemplateFault as fault:

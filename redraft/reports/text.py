@@ -13,7 +13,7 @@ from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Report, Section, Table
 from redraft.reports.tables import AnyTables
 
-# Wider than any table, because rich would wrap the cells of a wider one
+# Rich wraps the cells of wider tables, and no table is wider than this
 _PLAIN_WIDTH = 10_000
 
 

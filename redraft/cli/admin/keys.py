@@ -78,6 +78,7 @@ def create(
     if as_json:
         output.write_json({**key, "token": token})
     else:
+        # Stdout has only the token, for `TOKEN=$(redraft keys create ci)`
         output.write_data(token)
     end = f" until {key['expires_at']:%Y-%m-%d %H:%M} UTC" if key["expires_at"] else ""
     output.say(f"Scopes: {', '.join(key['scopes'])}{end}. Save the key now: it cannot be shown again.", "dim")
@@ -100,6 +101,7 @@ def revoke(
     from redraft.operations.admin import keys
 
     with sessions.opened() as services:
+        # A revoked key must not make the name or the prefix of a valid key ambiguous
         valid = [each for each in keys.list_keys(services) if not each["revoked_at"]]
         named = [each["id"] for each in valid if each["name"] == key]
         ids = [each["id"] for each in valid]

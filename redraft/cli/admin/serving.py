@@ -165,7 +165,7 @@ def worker(
 def _check_parts(settings: "Settings") -> None:
     """Raise Unavailable if no embedded broker runs or the schema cannot be used.
 
-    An external broker may become reachable later, so an unreachable one causes only a message.
+    An external broker may become reachable later, so an unreachable broker causes only a message.
     """
     from redraft.embedded.valkeys import answers
 

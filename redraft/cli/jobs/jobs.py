@@ -217,6 +217,7 @@ def _continue(
     from redraft.operations.jobs import lifecycle
 
     def begin() -> tuple[str, int]:
+        # This comes first, so that no event of the continuation is missed
         after = last_event(services, before.id)
         lifecycle.continue_job(services, before.id, change)
         return before.id, after

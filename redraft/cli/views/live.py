@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The number of lines on the screen that the text leaves to other content
 _OTHER_LINES = 3
-# No screen shows more characters of a text, so older ones are dropped to bound the memory
+# No screen shows more characters of a text, so older characters are dropped to bound the memory
 _TAIL_CHARS = 8000
 # Events after which the text shown so far is obsolete
 _CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})

@@ -59,7 +59,7 @@ class Backing:
     who: Who
     n: int  # The number of items with such a verdict
     gap: Mean | None  # The loop's score minus the independent score; None without scores from 0 to 1
-    confirmed: Estimate | None  # The share of the answers accepted by the loop that these verdicts accept as well
+    confirmed: Estimate | None  # Of the answers that the loop accepts, the share that these verdicts accept
 
 
 @dataclass(frozen=True, slots=True)

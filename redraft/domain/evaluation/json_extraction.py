@@ -153,7 +153,7 @@ def _find_objects(
         if verdicts := _verdicts(span, whole, is_verdict, repaired=False):
             return verdicts
         raise UnreadableError("missing_score", f"The reply is a JSON object without a score: {_excerpt(text)}")
-    # The objects in a list are read one by one, like those in prose.
+    # The objects in a list are read one by one, like the objects in prose.
     if whole is not None and not isinstance(whole, list):
         raise UnreadableError("no_verdict", f"The reply is JSON but no object: {_excerpt(text)}")
     spans, in_thought = find_spans(text, untrusted)
@@ -233,7 +233,7 @@ def _objects_of(member: Any, outer: JsonObject) -> Iterator[JsonObject]:
         if isinstance(item, JsonObject):
             yield item
         elif isinstance(item, dict):
-            # json-repair returns inner objects as plain dicts; only the outer one has the counts of all names.
+            # json-repair returns inner objects as plain dicts, so only the outer object has the counts of all names.
             yield JsonObject.repaired(cast("dict[str, Any]", item), outer.times)
 
 

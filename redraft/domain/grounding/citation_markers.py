@@ -58,7 +58,8 @@ _CITING = re.compile(
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
-# A word for a source with a number. A bracket that contains it may be meant as a citation despite its other words.
+# A word for a source with a number. A bracket that contains this word and number may be meant as a citation, whatever
+# else it contains.
 _MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
 _UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
@@ -96,7 +97,8 @@ _NOTE = re.compile(r"\[\^(\d{1,40})\]")
 _LABEL = re.compile(r":[ \t]")
 
 _LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
-# The text beside a bracket that is a value, an index, an argument of a call, or part of a chemical name.
+# Texts beside a bracket, which show that the bracket is a value, an index, an argument of a call, or part of a chemical
+# name.
 _OPERATOR = re.compile(
     r"(?:[ \t]=|\w\":|[\u2208\u2209\u2282\u2286\u00d7]|\\(?:(?:not)?in|subset(?:eq)?|times|cdot))[ \t]*\Z"
 )
@@ -111,7 +113,7 @@ _FORMULA = re.compile(
 )
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
 _ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
-# The closing quotation marks for each opening one. Languages pair them in different ways.
+# The closing quotation marks for each opening quotation mark. Languages pair them in different ways.
 _QUOTES = dict(zip("\"'`“”‘’«»「『", "\"'`””’’»«」』", strict=True)) | {"„": "“”", "‚": "‘’"}
 
 
@@ -124,7 +126,7 @@ class Marker:
     spans: tuple[tuple[int, int], ...]  # The first and the last number of each part: `[1, 3-5]` has (1, 1) and (3, 5)
     is_named: bool = False  # It contains "source", so a reference list cannot renumber it
     is_plain: bool = False  # It is nothing but numbers in brackets, which may also be a vector
-    unread: tuple[int, ...] = ()  # The numbers of a bracket that cannot be parsed, such as `[Foo 1]`, or of its tail
+    unread: tuple[int, ...] = ()  # The source numbers in a part that cannot be parsed, such as `[Foo 1]`
 
 
 def find_markers(text: str, style: Style = "inline") -> list[Marker]:
@@ -227,7 +229,7 @@ def _existing(text: str, sources: int) -> tuple[int, ...]:
 
 
 def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
-    """Return an unread marker for a bracket that may be meant as one: a few words and the number of a source."""
+    """Return an unread marker for a bracket that may be meant as a marker: it has a few words and a source number."""
     if len(content) <= _MEANT_CHARS_MAX and (meant := _existing(" ".join(_MEANT.findall(content)), sources)):
         return Marker(found.start(), found.end(), (), unread=meant)
     unread = _UNREAD.fullmatch(content)

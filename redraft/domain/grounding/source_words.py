@@ -33,7 +33,7 @@ SOURCE = _alternatives(_SOURCE)
 """Words for a source, as a part of a regular expression that ignores case."""
 
 CITED = _alternatives(_SOURCE, _DOCUMENT)
-"""The same, with words for kinds of sources: a document, a passage, a reference."""
+"""Words for a source or a kind of source, such as a document or a passage, as a part of a regular expression."""
 
 NUMBER_SIGN = r"(?:\b(?:no|nr|num|number|núm|nummer|numéro|número|č|п|رقم)(?:\b\.?|(?=\d))|n\.?[°o]|[:：#第])"
-"""The characters that may stand between such a word and the number."""
+"""The characters that may stand between a word for a source and its number."""

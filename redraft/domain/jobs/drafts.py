@@ -91,7 +91,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def _criterion(line: Any, number: int) -> Criterion:
     place = f"`rubric`, criterion {number}"
     if not isinstance(line, dict):
-        raise ValueError(f"{place}: it must be an object.")  # noqa: TRY004 - one kind of error
+        raise ValueError(f"{place}: it must be an object.")  # noqa: TRY004 - callers expect ValueError
     fields = cast("dict[str, Any]", line)
     kind = _text(fields, "kind") or "binary"
     anchors = {level: words for level in ("0", "5") if (words := _text(fields, f"level_{level}"))}

@@ -24,12 +24,12 @@ _COSTLY = {
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty object."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 

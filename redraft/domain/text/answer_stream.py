@@ -9,7 +9,7 @@ from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_i
 _CLOSER_CHARS = 200
 # A cheap check before the large pattern, because it runs for each piece and most pieces contain no tag.
 _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
-# Phrases that begin thinking. A text is not published as long as it may become one of them.
+# Phrases that begin thinking. A text is not published as long as it may become such a phrase.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
 _UNCLEAR = re.compile(
     r"<[^<>\n]{0,300}|(?:<\|?[\w ]{0,40}\|?>?[\w ]{0,40}){1,6}|\[/?[\w ]{0,20}|◁/?\w{0,9}|\*|(?:\#|\*\*)[^\n]{0,60}"
