@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 _UNAVAILABLE_WAIT_S = 3.0
 _PAUSE_S = 2.0
-# A waiting step checks again in case its notification is lost. The time grows with the number of steps before it.
+# A waiting step tries again in case its notification is lost. Its wait grows with the number of steps before it.
 _RECHECK_S_EACH = 0.1
 _RECHECK_MAX_S = 60.0
 
@@ -120,7 +120,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """The input of the next script: `left` are calls whose slots are free, `made` are calls without a permit."""
+    """Calls to report with the next script: the slots of `left` are free again; `made` were made without a permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()
@@ -167,7 +167,7 @@ class _Limits:
     def _run(
         self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], report: _Report
     ) -> list[Any] | None:
-        """Run a script. None if Valkey fails, and for `_PAUSE_S` afterwards, so that few callers wait for a timeout."""
+        """Run a script. None if Valkey fails, or failed within `_PAUSE_S`, so that few callers wait for a timeout."""
         if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}

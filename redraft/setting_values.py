@@ -64,7 +64,7 @@ def redis_url(url: str) -> str:
 
 
 def _broker_url(url: str, socket_scheme: str, database_name: str) -> str:
-    # kombu and redis-py have different schemes for Unix sockets, and different names for the number of the database
+    # kombu and redis-py use different schemes for Unix sockets, and different names for the number of the database
     parts = urlsplit(url)
     if parts.scheme in _SOCKET_BROKERS:
         numbers = [(database_name, value) for _, value in parse_qsl(parts.query)]

@@ -21,7 +21,7 @@ _SOCKET_PATH_BYTES = 100
 
 
 def _either(name: str) -> Any:
-    """The names of a setting that the SDK of the provider also reads, under the name without the prefix."""
+    """The two names of a setting. The SDK of the provider also reads the name without the prefix."""
     return AliasChoices(f"REDRAFT_{name}", name)
 
 
@@ -42,10 +42,10 @@ class ModelLimit(BaseModel, frozen=True, extra="forbid"):
     calls_at_once: int | None = Field(default=None, ge=1)
 
 
-# The first timer, times the number, must not exceed the second. A lease must outlive two lost heartbeats
+# The first timer, multiplied by the number, must not exceed the second. So a lease survives two lost heartbeats
 _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 
-# Checks that a pattern cannot express, with the code of their error
+# Checks that a pattern cannot express, each with the code of its error
 _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
     "broker_url": ("bad_address", setting_values.broker_error),
     "database_url": ("bad_address", setting_values.database_error),

@@ -46,7 +46,7 @@ class Api(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Install no handlers: the command has its own ones, also before and after the server runs."""
+        """Install no signal handlers, because the command has its own, also before and after the server runs."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -78,7 +78,7 @@ class BoundedHeads(H11Protocol):
 
     def _start_timer(self) -> None:
         """Run a timer from the beginning of the connection, or of a head, to the end of the head."""
-        cycle: Any = self.cycle  # None before the first request
+        cycle: Any = self.cycle  # uvicorn's current request and response; None before the first request
         if cycle is not None and not cycle.response_complete:
             self._stop_timer()
         elif self._head_timer is None:

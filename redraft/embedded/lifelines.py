@@ -14,7 +14,7 @@ from pathlib import Path
 EMBEDDED = "--embedded"
 BEGIN = b"begin\n"
 _PULSE = "--pulse="
-# The guard waits this many times `frozen_after_s`: a process that can end itself does so earlier, and logs its threads
+# The guard waits this many times `frozen_after_s`, so that a process that can still log its threads and exit does so
 SILENCE_TIMES = 1.5
 
 

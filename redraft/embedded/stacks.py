@@ -95,10 +95,10 @@ class Stack:
 
     def _worker_command(self) -> list[str]:
         return guarded(
-            # -P: a file `worker.py` in the current folder must not be started instead
+            # -P, so that Python does not start a file `worker.py` in the current folder
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
-            # With the lock, a new worker waits until the previous worker has ended, and takes over its leases
+            # With the lock, a new worker starts only after the end of the previous one, and can take over its leases
             self._settings.data_dir.absolute() / "worker.lock",
             silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
@@ -106,7 +106,7 @@ class Stack:
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
-        # Imported late: the child processes start meanwhile
+        # Imported here, because the child processes can start during the import
         from redraft.storage.engine import schema
         from redraft.storage.engine.work import Database
 

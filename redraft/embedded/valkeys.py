@@ -79,7 +79,7 @@ def _make_folder(folder: Path, *, parents: bool = False) -> None:
 
 def answers(path: Path) -> bool:
     """Whether the broker behind this socket answers."""
-    # By hand, since the import of a client takes long
+    # Without a client library, because its import takes long
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:

@@ -74,7 +74,7 @@ def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
     try:
         return profiles.get(request.profile).reply.pass_flag is not None
     except Invalid:
-        # A process without the profile can still end the job
+        # A process that lacks the profile must still be able to end the job
         return False
 
 

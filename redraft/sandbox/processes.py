@@ -21,13 +21,13 @@ from redraft.sandbox.fair_queue import Busy, FairQueue
 
 log = structlog.get_logger()
 
-# CPU time of one request: the kernel kills a child that needs more
+# The CPU time of one request. The kernel kills a child that needs more
 CPU_S = 1.0
 _QUICK_CPU_S = 0.1
 # Only overloaded machines reach this limit, since expensive requests reach the CPU limit first
 _WALL_S = 30.0
 _QUEUE_S = 30.0
-# The threads of a worker wait for the lanes. The queue of the slow lane is short, so that some threads stay free
+# Threads of a worker wait in these queues. The queue of the slow lane is short, so that some threads stay free
 _QUICK_WAITING_MAX, _SLOW_WAITING_MAX = 1000, 8
 _REQUEST_HEAD = struct.Struct("!dQ")
 _LENGTH = struct.Struct("!Q")
@@ -43,8 +43,9 @@ class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an err
 class Processes:
     """A few child processes in two lanes. A child is started on first use, and again after it was killed.
 
-    Each request has a tenth of a second in the quick lane. A slower request moves to the slow lane, so that it delays
-    only slow requests. In both lanes the schemas take turns, so that no job waits for all answers of another job.
+    Each request may use a tenth of a second of CPU time in the quick lane. A slower request moves to the slow lane, so
+    that it delays only slow requests. In both lanes the schemas take turns, so that no job waits for all answers of
+    another job.
 
     Outcomes are cached, because an answer is validated when it arrives, when it is evaluated, and at the end.
     """

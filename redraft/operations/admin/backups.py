@@ -27,7 +27,7 @@ def back_up(
 ) -> Backup:
     """Copy the database into a file without downtime. With `may_replace` a complete copy replaces an existing file.
 
-    Only the owner of the file can read it, since it holds all tasks and answers. `on_progress` gets the copied share
+    Only the owner of the file can read it, because it has all tasks and answers. `on_progress` gets the copied share
     (0 to 1, None if unknown) and the number of copied bytes.
 
     Raises:

@@ -66,7 +66,7 @@ class Gauges:
 
     def exposition(self) -> str:
         """Return all values in Prometheus' text format, version 0.0.4."""
-        # By hand: prometheus_client would be a dependency for a registry, which has nothing to register here
+        # Written without prometheus_client, because its registry of metrics within a process is not needed here
         lines: list[str] = []
         for name, values in self._values.items():
             if values:

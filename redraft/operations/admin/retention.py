@@ -85,7 +85,7 @@ def prune(services: Services, what: Retention, on_progress: Progress = lambda _d
 
 
 def _find(services: Services, what: Retention, last: EndedJob | None, limit: int) -> list[EndedJob]:
-    # The search begins after the last batch: at the beginning of the index, dead entries would slow it down
+    # The search begins after the last batch, because the index entries of deleted jobs would slow it down
     with services.database.read() as connection:
         return retention.find_ended(connection, what.before, what.statuses, after=last, limit=limit)
 

@@ -22,7 +22,7 @@ from redraft.storage.bulk import datasets
 from redraft.storage.bulk.datasets import DatasetRecord
 
 _BATCH = 500
-# A process that dies leaves its import unfinished, and no upload takes a day
+# An import that is unfinished for a day belongs to a dead process, because no upload takes that long
 _UNFINISHED_S = 24 * 3600.0
 _NAME_CHARS = 200
 
@@ -91,7 +91,7 @@ def import_dataset(
         datasets.add(connection, {"id": dataset_id, "name": named, "format": reader.format, "columns": {}})
     try:
         bad = _store_rows(services, dataset_id, reader)
-    # An interrupt must not leave rows behind either
+    # The rows are also removed after an interrupt, which is not an Exception
     except BaseException:
         with services.database.write() as connection:
             datasets.remove(connection, dataset_id)

@@ -25,7 +25,7 @@ from redraft.storage.bulk.runs import RunRecord
 
 __all__ = ["ItemFilter"]
 
-# Enough items for a steady estimate of the speed, and a window that is short enough to follow changes of the speed
+# Enough items for a steady estimate of the speed, in a window that is short enough to show changes of the speed
 _ENDS = 50
 _WINDOW_S = 600.0
 _NONE = Totals(0, 0, 0)
@@ -165,7 +165,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     if not ends:
         return None
     now = datetime.now(UTC)
-    # With fewer items, the time since the first of them would be too short: a slow run would look fast
+    # With fewer items, the time since the first end would be too short, because it lacks the wait for that end
     since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_WINDOW_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 

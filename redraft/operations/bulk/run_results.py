@@ -98,7 +98,7 @@ def _run(services: Services, run_id: str) -> RunRecord:
 
 
 def _pages(services: Services, run: RunRecord, *, with_texts: bool = False) -> Iterator[_Page]:
-    # Each page has its own unit of work, so that a slow client holds no connection
+    # Each page has its own unit of work, so that no database connection waits for a slow client
     after = 0
     while (page := _page(services, run, after, with_texts=with_texts)).items:
         yield page

@@ -49,7 +49,7 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
             criteria, a model cannot be called, or there is a budget and a price is unknown; or the key was used with
             another body.
     """
-    # The digest leaves out a missing webhook: it must equal digests from the time before webhooks existed
+    # Without a webhook, the digest must equal the digests that earlier versions stored before webhooks existed
     asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)

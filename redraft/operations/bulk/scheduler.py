@@ -68,7 +68,7 @@ class _Prepared:
 
 
 class _Pauses:
-    """The pauses of this process before it retries items that it could not start. Each pause of a run is longer."""
+    """The pauses of this process before it retries items that it could not start. Each one doubles the previous one."""
 
     def __init__(self) -> None:
         self._until: dict[str, tuple[float, float]] = {}
@@ -232,7 +232,7 @@ def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
         return None
     with services.database.read() as connection:
         job = jobs.get(connection, item["job_id"])
-    # The item gets a new job if its job was deleted, or only evaluates and has no iterations to add
+    # The item gets a new job if its job was deleted, or generates no answers and so cannot be continued
     if job is None or job.kind != JobKind.GENERATE_ANSWER:
         return None
     # A user has continued the job, so the item gets the result of the running job

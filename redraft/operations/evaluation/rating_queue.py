@@ -44,7 +44,7 @@ class RatingQueue:
 
     Attributes:
         waiting: the number of evaluations that the person has not rated.
-        considered: the queue holds only evaluations among this number of the latest ones.
+        considered: the number of the latest evaluations from which the queue is built.
         last: the evaluation that the person rated last, with the `verdict` and the `own_score` of this person.
     """
 
@@ -100,7 +100,7 @@ def _item(connection: Connection, evaluation_id: str) -> QueueItem:
 
 
 def verdict_on(services: Services, evaluation_id: str, opinion: Opinion) -> Literal["agree", "disagree", "unsure"]:
-    """Compare the opinion of a rater who did not see the verdict with the verdict.
+    """Compare a verdict with the opinion of a rater who has not seen this verdict.
 
     Raises NotFound if there is no such evaluation.
     """

@@ -55,7 +55,7 @@ class EvaluatorVerdict(Resource):
 
 
 class ClaimCheckResult(Resource):
-    """The result of a claim check. `grounded` is the model's statement; code has checked the claims' quotes."""
+    """The result of a claim check. `grounded` is the model's verdict; quotes were checked without a model."""
 
     grounded: bool | None
     claims: list[Claim]
@@ -102,7 +102,7 @@ class MarkerIssue(Resource):
 
 
 class GroundingResult(Resource):
-    """The use of the sources in an answer, as code has checked it."""
+    """The use of the sources in an answer, checked without a model."""
 
     citations: list[Citation]
     issues: list[MarkerIssue]
@@ -143,7 +143,7 @@ class Iteration(Resource):
 
 
 class MatrixCell(Resource):
-    """The result of an iteration for a criterion. `regressed`: an earlier iteration met it, this one does not."""
+    """The result of an iteration for a criterion. `regressed`: an earlier iteration met the criterion, this one not."""
 
     id: str
     score: float | None

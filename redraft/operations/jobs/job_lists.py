@@ -106,7 +106,7 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
 
 
 def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
-    # The query cuts the stored text behind the threshold at a fixed length, so it is not valid JSON
+    # The query returns a fixed number of characters behind the field name, so the text is not valid JSON
     threshold = _NUMBER.match(row.threshold)
     return JobLine.from_row(
         row,

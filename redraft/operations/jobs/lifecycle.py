@@ -39,7 +39,7 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
     with services.database.write() as connection:
-        # Without the lock, a step could store an evaluation after the iterations are read: the result would lack it
+        # Without the lock, a step could store an evaluation after the iterations are read, and the result would lack it
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
         end = ending(
@@ -65,7 +65,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
 
     Raises:
         NotFound: there is no such job.
-        Conflict: the job has not ended, only evaluates, or was changed at the same time.
+        Conflict: the job has not ended, generates no answers, or was changed at the same time.
         Invalid: a model cannot be called.
     """
     with services.database.read() as connection:
@@ -85,7 +85,7 @@ def plan_continuation(
 ) -> Continuation:
     """Plan a continuation without storing it. With `keeps_limit` the job keeps its iteration limit.
 
-    Raises Conflict if the job has not ended, or only evaluates, and Invalid if a model cannot be called.
+    Raises Conflict if the job has not ended, or generates no answers, and Invalid if a model cannot be called.
     """
     ensure_can_continue(job.kind, job.status, job.id)
     request = _changed(services, job, change)

@@ -27,7 +27,7 @@ from redraft.storage.jobs import calls
 
 KIND = "draft_rubric"
 
-# The HTTP request of the caller waits for the record of the reply
+# Short, because the HTTP request of the caller waits until the reply is stored
 _RECORD_REPLY_S = 30.0
 _CUT = frozenset({"output_truncated", "empty_output"})
 # The limiter needs a message for a waiting step. A draft never waits, so all drafts share this message

@@ -110,7 +110,7 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 
 def check_priced(services: Services, request: AnyRequest, budget: float | None) -> None:
     """Raise Invalid if there is a budget and a model has no known price (`unpriced_model`)."""
-    # A model has a price for every usage or for none, so one usage is enough
+    # A model has a price for every usage or for none, so any usage shows whether it has one
     for name in models_named(request) if budget is not None else ():
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
             words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
@@ -201,7 +201,8 @@ def submit(services: Services, request: AnyRequest, idempotency: Idempotency | N
 def prepare(services: Services, request: AnyRequest) -> Ready:
     """Prepare a job outside of a unit of work. Raises the errors of `normalise`."""
     normal = normalise(services, request)
-    # The digest is of the request as sent: a change of settings changes the normalised one, and would refuse a replay
+    # The digest is of the request as sent. The normalised request depends on the settings, so a changed setting would
+    # make a replay look like another request
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None

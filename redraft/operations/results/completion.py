@@ -26,7 +26,7 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
     """If the column values end the job, store its observation, and the status of its item in a run.
 
-    The last evaluations are stored before. `job` is the record of the job before the end.
+    The caller has stored the last evaluations. `job` is the record of the job before the end.
     """
     if values is None or values.get("stop_reason") is None:
         return

@@ -1,4 +1,4 @@
-"""Checks in code how an answer uses its sources, and adds the findings to the result of the job."""
+"""Checks without a model how an answer uses its sources, and adds the findings to the result of the job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from redraft.operations.request_views import schema_of, structure_of
 from redraft.storage.jobs.history import IterationRecord
 
 NOTHING: dict[str, Any] = {"citations": [], "sources_used": [], "grounding_score": None, "cited_text": None}
-# Without a limit, a long answer without citations would be stored twice
+# Every sentence of an answer without citations is unsupported, so a long answer would be stored twice
 _UNSUPPORTED_MAX = 200
 
 
@@ -23,7 +23,8 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     """Read the sources once, and return a function that checks an answer to the request.
 
     The function returns the citations, the issues of citation markers, the grounding score and the unsupported
-    statements. It returns None for a job without sources, and for an answer whose schema does not name its prose.
+    statements. It returns None for a job without sources, and for an answer with a user's own schema, which does
+    not tell which fields are prose.
     """
     options = request.grounds
     structure = structure_of(request)
@@ -65,8 +66,8 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
 def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
     """Whether the grounding rule allows that an answer is accepted.
 
-    A claim check can overrule code about uncited statements. It cannot overrule code about wrong citation markers, or
-    about numbers that no source has.
+    A claim check can support statements without a citation. It cannot excuse wrong citation markers, or numbers that
+    no source has: these were found without a model.
     """
     if request.grounds is None or not request.grounds.require_grounding:
         return True
@@ -92,7 +93,7 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
 
 
 def _unchecked(grounding: Mapping[str, Any], check: ClaimCheck) -> list[str]:
-    """The statements that code found uncited, and that the claim check of the evaluator does not cover."""
+    """The statements without a supporting citation that the claim check of the evaluator does not cover."""
     claims = [read_content(claim.claim).stems for claim in check.claims]
 
     def is_covered(text: str) -> bool:
@@ -114,7 +115,7 @@ def checked_claims(check: ClaimCheck | None) -> dict[str, Any] | None:
 
 
 def grounding_fields(request: AnyRequest, record: IterationRecord) -> dict[str, Any]:
-    """The fields of the result of a job about the sources of its answer."""
+    """The fields of a job's result that are about the sources of its answer."""
     grounding, verdict = record.grounding or NOTHING, record.evaluation
     structure = structure_of(request)
     provided = grounding.get("sources_provided", len(request.sources))
@@ -128,7 +129,7 @@ def grounding_fields(request: AnyRequest, record: IterationRecord) -> dict[str, 
 
 
 def _unsupported_claims(record: IterationRecord) -> list[str]:
-    """The unsupported statements in the order of the answer, from the claim check if there is one, else from code."""
+    """The unsupported statements, in order: from the claim check if there is one, otherwise from `grounding`."""
     checked = record.evaluation.grounding if record.evaluation else None
     if checked and checked["claims"]:
         return checked["ungrounded_claims"]

@@ -127,7 +127,7 @@ def loops_reason(
 
 
 def attempts_of(request: AnyRequest, records: Iterable[IterationRecord]) -> list[Attempt]:
-    """The answers of a job for the loop, by the current threshold and rules."""
+    """Convert iterations to the attempts that the loop decides about, by the current threshold of the request."""
     return [_attempt(request, record) for record in records]
 
 
