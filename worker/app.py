@@ -44,7 +44,7 @@ celery_app.conf.update(
 
 
 def begin_step(message: StepMessage) -> Future[None]:
-    """Begin a step, and the next steps of its job; the future is done when no more follow."""
+    """Begin a step and the next steps of its job. The future is done when this worker does no further step."""
     step = engine.start(message.job_id, _work_on(message))
     step.add_done_callback(_log_failure)
     return step
@@ -53,7 +53,7 @@ def begin_step(message: StepMessage) -> Future[None]:
 def _log_failure(step: Future[None]) -> None:
     error = step.exception()
     if error is not None:
-        # Not even rescheduled: its lease expires, and the sweeper recovers the step
+        # The step could not be rescheduled either. Its lease expires, and the sweeper recovers it
         log.error("step_failed", exc_info=error)
 
 

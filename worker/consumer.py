@@ -1,4 +1,4 @@
-"""How a worker consumes messages: as many as it has room for, and the broker forgets each when it is received.
+"""Consumes messages for a worker. The broker deletes each message when the worker receives it.
 
 Celery's early acknowledgement would cost two transactions per message, an eighth of a worker's CPU. A message that is
 lost with its worker is sent again by the sweeper.
@@ -73,7 +73,7 @@ for scheme in ("redis", "rediss"):
 
 
 class ReceivedOnce(Request):
-    """A message that the broker has already forgotten: there is nothing to acknowledge."""
+    """A message that the broker has already deleted, so that an acknowledgment does nothing."""
 
     @property
     def tzlocal(self) -> tzinfo:
@@ -94,7 +94,7 @@ class StepTask(Task[Any, Any]):
 
 
 class EnginePool(BasePool):
-    """Runs tasks on the engine: a task returns as soon as its step has begun, and counts as running until it ends.
+    """Runs tasks on the engine. A task returns when its step has begun, and counts as running until its step ends.
 
     While as many steps run as the worker's concurrency allows, the worker takes no message
     (`worker_disable_prefetch`). Only a timer would wake it then, up to a second later, so each end of a step does.
@@ -141,7 +141,7 @@ class EnginePool(BasePool):
 
 
 class _Begun(threading.local):
-    """The step that the task of this thread has begun."""
+    """Passes the step that a task has begun from the task to the pool, which run in the same thread."""
 
     step: Future[None] | None = None
 

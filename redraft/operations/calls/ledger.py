@@ -36,7 +36,7 @@ def close_calls(connection: Connection, outcomes: Sequence[Outcome]) -> list[cal
 
 
 def close_changes(outcomes: Sequence[Outcome]) -> list[Change]:
-    """The same, as changes for a combined statement."""
+    """Return the changes that `close_calls` makes, for a combined statement."""
     return [calls.close_change(*each, number=number) for number, each in enumerate(_open_calls(outcomes))]
 
 
@@ -45,7 +45,7 @@ def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any
 
 
 def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.ClosedCall]:
-    """Close calls and add their usage to the job, also after the lease was lost."""
+    """Close calls and add their usage to the job. This needs no lease."""
     transitions.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
     if closed:

@@ -1,8 +1,8 @@
 """The model calls that a step yields while it works.
 
-A step makes no model call itself. It is a generator: it yields a call, and is resumed with its reply, or with the
-provider's error raised at the `yield`. Between two calls it may use the database and the CPU. So a step holds no thread
-while it waits, and tests can send it any reply.
+A step makes no model call itself. It is a generator that yields calls. The engine resumes it with the reply of a call,
+or raises the provider's error at the `yield`. Between two calls a step may use the database and the CPU. So a step
+holds no thread during a call, and tests can send it any reply.
 """
 
 import time
@@ -57,7 +57,7 @@ class Pace(Enum):
     """How long a step uses a thread between its calls."""
 
     SLOW = "slow"
-    """It may wait: for checks or schemas in child processes, or for long texts."""
+    """The step may hold a thread for long: child processes check its answers, or its texts are long."""
 
 
 Work = Generator[ModelCall | Together | Pace, Any, T]
@@ -74,7 +74,7 @@ def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]
 
 
 def wait_for(work: Work[T]) -> T:
-    """Work here that makes one call after the other; this thread waits for each."""
+    """Run work that makes its calls one after another, and wait for each call in this thread."""
     reply: Any = None
     error: ProviderError | None = None
     while True:

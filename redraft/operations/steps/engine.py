@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 # As many as there are database connections: more threads only wait for each other and for the interpreter's lock
 QUICK_THREADS = 4
-# These wait for child processes most of the time
+# Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64
-# Nothing on the event loop may wait
+# No code on the event loop may block, so a loop that gives no answer for this long is frozen
 _HUNG_S = 60.0
 
 
 class _Returned:
-    """The end of a work; a coroutine cannot pass on `StopIteration`."""
+    """The return value of a generator. It replaces `StopIteration`, which a coroutine cannot raise."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -31,7 +31,7 @@ class _Returned:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """A job that is worked on, with its calls in flight."""
+    """The model calls in flight of one step."""
 
     calls: set[asyncio.Task[ChatReply]] = field(default_factory=set[asyncio.Task[ChatReply]])
     is_aborted: bool = False
@@ -43,7 +43,7 @@ class _Job:
 
 
 class Engine:
-    """One per process. A call in flight costs a socket and a few kilobytes, and no thread."""
+    """Runs the steps of this process. A model call in flight needs a socket and no thread."""
 
     def __init__(self) -> None:
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "steps")
@@ -53,15 +53,15 @@ class Engine:
         self._jobs: defaultdict[str, set[_Job]] = defaultdict(set)
 
     def start(self, job_id: str, work: Work[T]) -> Future[T]:
-        """Start the work on a job, from any thread."""
+        """Start a step of a job, from any thread. The future gets the result of the step."""
         return CALLS_LOOP.submit(self._run(job_id, work))
 
     def run(self, job_id: str, work: Work[T]) -> T:
-        """Do the work on a job, and wait for its end."""
+        """Run a step of a job, and return its result."""
         return self.start(job_id, work).result()
 
     def abort(self, job_id: str) -> None:
-        """Abort the calls of a job that has ended, from any thread; its work is resumed with an error."""
+        """Abort the calls of a job that has ended, from any thread. Its step gets a ProviderError `canceled`."""
         CALLS_LOOP.call_soon(self._abort, job_id)
 
     def _abort(self, job_id: str) -> None:
@@ -121,7 +121,7 @@ class Engine:
             async with room:
                 return await self._drive(job, part, threads)
 
-        # All of them end, also when one fails: their calls are paid
+        # If one part fails, the other parts still run to their end, because their calls are paid
         ended = await asyncio.gather(*(drive(part) for part in wanted.parts), return_exceptions=True)
         failed = next((each for each in ended if isinstance(each, BaseException)), None)
         if failed is not None:

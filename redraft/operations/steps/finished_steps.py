@@ -27,8 +27,8 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
     """Stage 5 in one unit of work: store the replies, advance the job if the lease is still ours, claim the next step.
 
     Returns:
-        When the lease of the next step was requested, by the last try; None if the lease was lost, and only the
-        ledger was changed.
+        The time of the last request for the lease of the next step, by the clock of the services. None if the lease
+        was lost: then only the ledger was changed.
     """
     asked_at = 0.0
 
@@ -65,7 +65,7 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
     if closed is None:
         record_outcomes(connection, step.job.id, result.outcomes)
         return False
-    # Rolls back: the job would continue with a text that the ledger does not hold for this slot
+    # The exception rolls back: otherwise the job would continue with a text that is not the recorded reply of its slot
     if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
         raise _CameSecond
     complete(connection, step.job, result.values)
@@ -117,7 +117,7 @@ def _columns(result: StepResult, following: PreparedStep | None) -> Mapping[str,
 
 
 class _CameSecond(Exception):  # noqa: N818 - a state, and never seen outside of this module
-    """The ledger already holds another reply for this slot, and the job must continue with that one."""
+    """The ledger already has another reply for this slot. The job must continue with that reply."""
 
 
 def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
