@@ -18,7 +18,7 @@ from worker.schedule import Schedule
 
 
 def main(step: str, job_id: str, step_no: str) -> int:
-    """Claim and execute this step, although it has lost its workers; other workers are notified of the next one."""
+    """Execute a step that has lost its workers, and notify other workers of the next step."""
     settings = Settings()
     configure_logs(settings.log_level, settings.log_format)
     services = build_runtime(settings)

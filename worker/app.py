@@ -1,4 +1,4 @@
-"""The Celery app: its settings, its services, and the threads of a worker process beside its tasks."""
+"""Builds the Celery app of a worker process, its services and its timers."""
 
 from concurrent.futures import Future
 
@@ -117,7 +117,7 @@ def start() -> None:
 
 @signals.worker_shutting_down.connect
 def _stop_claiming(**_: object) -> None:
-    """Runs in Celery's signal handler: nothing here may wait for a lock."""
+    """Stop claiming steps. Celery calls this in a signal handler, so it must not wait for a lock."""
     deliverer.close()
     run_scheduler.close()
     schedule.begin_shutdown()

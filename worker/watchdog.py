@@ -14,7 +14,7 @@ from redraft.queue import Queue
 log = structlog.get_logger()
 
 CHECKS_PER_PERIOD = 4
-"""How often it checks within `deaf_after_s`."""
+"""The number of checks within `deaf_after_s`."""
 
 
 class Watchdog:

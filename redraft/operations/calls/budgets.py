@@ -29,7 +29,7 @@ Planner = Callable[[int | None], PlannedCall]
 
 
 class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
-    """The next call could cost more than is left."""
+    """The next call could cost more than the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def spent_of_run(connection: Connection, services: Services, run_id: str) -> int
 
 
 def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
-    """Items that only their run's budget stopped, among the first `limit` items that any budget stopped."""
+    """Return the items that the run's budget stopped, among the first `limit` items that any budget stopped."""
     found = run_items.list_exhausted(connection, run_id, limit)
     return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
 

@@ -12,7 +12,7 @@ _PAUSE_S = 0.05
 
 
 class DeltaPublisher:
-    """Bundles pieces of text and publishes them about twenty times a second; best effort, nothing is stored.
+    """Joins pieces of text and publishes them about twenty times a second. Lost pieces are not sent again.
 
     The pieces are cleaned like the stored answer, so that they add up to it. An empty piece withdraws all pieces before
     it.

@@ -1,4 +1,4 @@
-"""One model call: its row in the ledger before, the call itself, its row after."""
+"""Plans a model call, makes it, and returns its outcome for the ledger."""
 
 import hashlib
 import time
@@ -46,13 +46,13 @@ class Slot:
 
     @property
     def key(self) -> SlotKey:
-        """Its place among the calls of its kind of step."""
+        """The place of the call among the calls of the same kind of step."""
         return self.iteration, self.candidate, self.seq
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call that is not made yet; `row` reserves it in the ledger."""
+    """A call before it is made. `row` is the row that reserves it in the ledger."""
 
     slot: Slot
     chat: Chat
@@ -145,7 +145,7 @@ def plan_call(
 
 
 def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
-    """Includes candidate and number: candidates shall differ, and a retry shall bring another reply."""
+    """Return the key of the reply cache. Other candidates and retries have other keys, so that their replies differ."""
     return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
 
 
@@ -179,7 +179,7 @@ def _answered(
     *,
     is_wrapped: bool,
 ) -> ChatReply:
-    """A generator's reply without its thinking. An evaluator's thinking is removed where its reply is read.
+    """Return a generator's reply without its thinking. `verdict_parsing` removes the thinking of evaluators.
 
     Raises:
         UnusableReply: the reply holds nothing but thinking.
@@ -296,7 +296,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
 
 
 def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply | None:
-    """The part of a reply that arrived before it met its output limit, or the end of the model's context."""
+    """Return the text of a reply that was cut off at its output limit or at the end of the model's context."""
     if reply is None or reply.code not in _CUT_CODES:
         return None
     limit = sent_limit(body) if reply.code == TRUNCATED else None
@@ -309,7 +309,7 @@ def sent_limit(body: Mapping[str, Any]) -> int | None:
 
 
 def may_have_cost(http_status: int | None) -> bool:
-    """Whether a failed call may be charged: a refusal is free, a missing or broken response may not be."""
+    """Whether the provider may charge for a failed call. Responses with an error status are free."""
     return http_status is None or http_status < 400
 
 
@@ -336,7 +336,7 @@ class _Spent:
 
 
 def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
-    """Return a job's warnings about answers whose schema the provider was not bound to."""
+    """Return warnings about answers whose schema the provider did not enforce."""
     found = dict.fromkeys((o.model, o.loose_schema) for o in outcomes if o.text is not None and o.loose_schema)
     return [
         {
@@ -362,7 +362,7 @@ def storable_reason(finish_reason: str | None) -> str | None:
 
 
 def unsent(planned: PlannedCall) -> Outcome:
-    """The outcome of a reserved call that was never sent. It counts as transient, so the next holder makes the call."""
+    """Return the outcome of a reserved call that was never sent. The failure is transient: the next worker sends it."""
     words = "This call was reserved and never sent: its worker had lost the job by then."
     error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
     nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
@@ -371,7 +371,7 @@ def unsent(planned: PlannedCall) -> Outcome:
 
 
 def recorded_outcome(slot: Slot, row: Mapping[str, Any]) -> Outcome:
-    """The outcome that the ledger already holds."""
+    """Return the outcome that the ledger already has."""
     if row["status"] == "ok":
         return Outcome(slot, row["reply_text"], row["finish_reason"], None, model=row["model"])
     error = row["error"]

@@ -44,7 +44,7 @@ class AnswerEvaluation:
 
     @property
     def blocked(self) -> ProviderError | None:
-        """The provider's failure, if it is the reason why there is no verdict."""
+        """The provider's failure that prevented a verdict; None if there was none."""
         if self.evaluation.status != "error":
             return None
         return next((reply.blocked for reply in self.replies if reply.blocked), None)
@@ -140,7 +140,7 @@ def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | Non
 
 
 def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
-    """Whether an earlier verdict may be about other sources, which a structured answer does not show."""
+    """Whether the sources may have changed since an earlier verdict on a structured answer."""
     is_earlier = known.number < step.job.first_iteration and bool(step.request.sources)
     return known.is_outdated or (is_earlier and known.grounding is None)
 
@@ -203,7 +203,7 @@ def _check_results(rubric: Sequence[Criterion], results: Sequence[CriterionResul
 
 
 def _names(evaluators: Sequence[str]) -> str | None:
-    """The evaluator's name, or those of the panel joined; None if no model evaluated."""
+    """Return the name of the evaluator, or the joined names of the panel; None if no model evaluated."""
     return preview(" + ".join(evaluators), _MODEL_CHARS - 1) or None
 
 

@@ -41,7 +41,7 @@ def prepare(step: StepContext) -> None:
 
 
 def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
-    """Ask the independent evaluator, compare the scores, and end the job as the loop ended."""
+    """Ask the independent evaluator, compare the scores, and end the job with the result of the loop."""
     code_verdicts = evaluate_by_code(step, _audited(step))
     asked = [question for question in _questions(step, code_verdicts) if _is_paid_for(step, question, planned)]
     replies = yield from collect_all(step, asked, planned)
@@ -64,7 +64,7 @@ def _auditor(step: StepContext) -> str:
 
 
 def _audited(step: StepContext) -> list[IterationRecord]:
-    """The best answer of the first iteration, and the one that is returned."""
+    """Return the best answer of the first iteration and the returned answer."""
     first = best_of(a for a in step.attempts if a.iteration == 1)
     returned = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     places = {(each.iteration, each.candidate) for each in (first, returned) if each}

@@ -48,7 +48,7 @@ log = structlog.get_logger()
 _NEXT_STEP: dict[str, Any] = {"step_attempt": 0, "step_claims": 0, "lost_leases": 0, "rung_at": DbNow()}
 
 CLAIMED: dict[str, Any] = {"step_claims": 1}
-"""The column that differs if the holder of the previous step has already claimed this one."""
+"""The column that differs if the worker of the previous step has also claimed the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class StepContext:
     width: int | None = None
     """The maximum number of concurrent calls; None if there is no limit."""
     found: dict[str, Any] = field(default_factory=dict[str, Any], compare=False)
-    """Results of code that are computed once per step."""
+    """The results of functions that are computed once per step, by name."""
     sent: set[str] = field(default_factory=set[str], compare=False)
     """The ids of calls that were sent. The other calls were only reserved, and cost nothing."""
     turn: Lock = field(default_factory=Lock, compare=False)
@@ -117,7 +117,7 @@ class StepResult:
     write: Callable[[Connection], None] = _write_nothing
     next_step: Step | None = None
     records: tuple[IterationRecord, ...] = ()
-    """With `next_step`: all iterations, as the next step reads them."""
+    """All iterations, as the next step reads them. Empty if there is no next step."""
 
 
 Watched = AbstractContextManager[Callable[[StepResult], object]]
@@ -306,7 +306,7 @@ def message_after(step: StepContext, result: StepResult) -> StepMessage | None:
 
 
 def follow(step: StepContext, result: StepResult) -> StepContext:
-    """The context of the next step for the same holder; a claim would load an equal one."""
+    """Return the context of the next step for the same worker. A claim would load an equal context."""
     plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
     # The start of another iteration is an event too
@@ -376,7 +376,7 @@ def give_up(
 
 
 def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:
-    """Why a transient failure was not waited for, if that is the reason."""
+    """Return a sentence if the provider asked for a longer wait than the deadline allows, else an empty text."""
     if not error.retryable or not 0 < remaining_s <= (error.retry_after_s or 0):
         return ""
     return f" That is longer than the {remaining_s:.0f} s that are left of limits.deadline_s; continue the job later."

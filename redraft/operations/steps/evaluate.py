@@ -47,7 +47,7 @@ def prepare(step: StepContext) -> None:
 
 
 def takes_long(step: StepContext) -> bool:
-    """Whether planning may take longer than a unit of work should stay open."""
+    """Whether planning is too slow for a unit of work."""
     return _has_long_sources(step) or (step.job.step != Step.GENERATE and _uses_child_processes(step))
 
 
@@ -72,7 +72,7 @@ def open_questions(
     evaluators: Sequence[str],
     samples: int,
 ) -> list[EvaluatorQuestion]:
-    """The questions about the answers that code alone cannot evaluate."""
+    """Return the questions about the answers that need an evaluator."""
     return [
         question
         for record in records

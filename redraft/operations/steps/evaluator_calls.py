@@ -82,7 +82,7 @@ class EvaluatorReply:
 def questions_about(
     step: StepContext, record: IterationRecord, evaluators: Sequence[str], samples: int
 ) -> list[EvaluatorQuestion]:
-    """All questions about an answer. Their numbers stay the same if criteria are grouped otherwise."""
+    """Return all questions about an answer. Another grouping of criteria does not change their numbers."""
     count = len(evaluated_by_model(step.request.rubric))
     groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
     places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]
@@ -128,7 +128,7 @@ def _plan_call(
 
 
 def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | None = None) -> Prompt:
-    """The prompt of a question; all evaluators of a panel get the same one."""
+    """Return the prompt of a question. All evaluators of a panel get the same prompt."""
     key = f"prompt {question.record.id} {[criterion.id for criterion in question.criteria]} {complaint}"
     if key not in step.found:
         step.found[key] = evaluation_prompt(
@@ -138,7 +138,7 @@ def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | N
 
 
 def profile_of(step: StepContext) -> Profile:
-    """The job's profile as this worker has it.
+    """Return the job's profile, in the version of this worker.
 
     Raises:
         ProviderError: this worker has no profile of that name (code `evaluator_invalid`).

@@ -134,7 +134,7 @@ def _do(
 
 
 def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
-    """Add the warnings about the replies that were used to the job's other columns."""
+    """Add warnings about the used replies to the new columns of the job."""
     found = [*unclear_ends(result.outcomes), *loose_schemas(result.outcomes)]
     new = [warning for warning in found if warning not in step.job.warnings]
     if result.values is None or not new:
@@ -145,7 +145,7 @@ def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
 
 
 def _work(prepared: PreparedStep) -> Work[StepResult | None]:
-    """Do the work of the step; None if its lease was lost before a call was sent."""
+    """Run the generator of the step. Returns None if the lease was lost before a call was sent."""
     step = prepared.step
     try:
         result = yield from _WORK[Step(step.job.step)](step, prepared.planned)

@@ -1,4 +1,4 @@
-"""The leases of one worker process: its steps in flight, and whether it may start a call."""
+"""Holds the leases of one worker process, and decides whether a step may start a call."""
 
 import math
 import os
@@ -109,7 +109,7 @@ class LeaseHolder:
         del self._good_since[job_id]
 
     def may_call(self, job_id: str, token: int) -> bool:
-        """Whether the lease of this step is safely valid for a new call."""
+        """Whether the lease of this step is valid for long enough to start a call."""
         return self._is_younger(job_id, token, max(self.lease_s - _SAFETY_S, self.lease_s / 2))
 
     def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:
@@ -134,7 +134,7 @@ class LeaseHolder:
         return self._is_younger(job_id, token, min(_FRESH_S, self.lease_s / 2))
 
     def lose_contact(self) -> None:
-        """Note that the database did not answer: leases of live workers may have expired for that reason alone."""
+        """Note that the database did not answer. Leases of live workers may have expired for this reason."""
         self._in_contact_since = math.inf
 
     def regain_contact(self) -> None:
@@ -200,6 +200,6 @@ class LeaseHolder:
 
     @property
     def in_flight(self) -> int:
-        """The number of steps in flight, with those whose lease was lost: their calls are paid and must be recorded."""
+        """The number of steps in flight. Steps without a lease count too, because their paid calls must be recorded."""
         with self._lock:
             return len(self._in_flight)

@@ -1,4 +1,4 @@
-"""Permits for the calls of a step: the calls are reserved, or the step is rescheduled."""
+"""Acquires permits for the calls of a step, or reschedules the step."""
 
 import random
 from collections.abc import Mapping, Sequence

@@ -45,7 +45,7 @@ def _advice(cut: CutReply) -> str:
 
 
 def larger_limit(records: Iterable[IterationRecord], model: str) -> int | None:
-    """The output limit for the next answer of this model; None where none of its answers was cut at a known one."""
+    """Return the output limit for the next answer of this model; None if no answer was cut at a known limit."""
     cut = [
         record.evaluation for record in records if record.generator_model == model and record.as_attempt().is_truncated
     ]
@@ -54,7 +54,7 @@ def larger_limit(records: Iterable[IterationRecord], model: str) -> int | None:
 
 
 def without_whole_answer(records: Sequence[IterationRecord], action: Finish) -> dict[str, Any] | None:
-    """The error of a job that ends because none of its answers came to its end."""
+    """Return the error of a job whose answers were all cut off."""
     last = records[-1].evaluation if records else None
     if action.reason is not StopReason.ERROR or last is None or last.error is None:
         return None
