@@ -45,7 +45,8 @@ def _kill(_world: World, process: Process) -> None:
 
 
 def _suspend_long(world: World, process: Process) -> None:
-    process.suspend(world.random.uniform(2.5, 100.0))
+    # Mostly for longer than a lease and the next sweep
+    process.suspend(world.random.choice([world.random.uniform(2.5, 30.0), *(world.random.uniform(45.0, 100.0),) * 3]))
 
 
 def _cut_off(world: World, process: Process) -> None:
@@ -81,5 +82,5 @@ def draw(rng: random.Random) -> dict[int, str]:
     """None to four faults, at the first points of a schedule more often than at its last."""
     count = rng.choice([0, 0, 1, 1, 1, 2, 2, 3, 4])
     # If the clock was set back, the lease of a killed worker lasts longer by as much
-    weights = (5, 4, 3, 2, 2, 1, 0) if rng.random() < 0.8 else (0, 4, 3, 2, 2, 1, 4)
+    weights = (5, 8, 3, 2, 2, 1, 0) if rng.random() < 0.8 else (0, 4, 3, 2, 2, 1, 4)
     return {int(rng.triangular(1, 160, 20)): kind for kind in rng.choices(tuple(_FAULTS), weights=weights, k=count)}
