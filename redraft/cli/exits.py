@@ -168,7 +168,7 @@ class GuardedGroup(TyperGroup):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command. An exception ends it with the exit code of the exception."""
         output.is_debug.set(bool(ctx.params.get("debug")))
-        # Typer empties both lists when the command runs
+        # The names are read now, because Typer empties both lists of arguments when the command runs
         names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:
             result = super().invoke(ctx)

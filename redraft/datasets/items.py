@@ -145,7 +145,7 @@ def _field_error(error: Any, body: Mapping[str, Any], *, is_given: bool) -> Fiel
 
 
 def _checked(layer: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Validate the defaults or overrides of a run. Required fields that only rows have are added for the validation."""
+    """Validate the defaults or overrides of a run. Placeholders stand for required fields, which only rows have."""
     given = dict(layer)
     variables = given.get("vars", {})
     errors = [

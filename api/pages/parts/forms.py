@@ -89,7 +89,7 @@ def read_number(text: str) -> float | str:
 
 
 def read_names(text: str) -> str | list[str]:
-    """Split names at line breaks and commas. Return a single name as a text, and other numbers of names as a list."""
+    """Split names at line breaks and commas. Return a single name as a text, and several names or none as a list."""
     names = [name.strip() for name in text.replace(",", "\n").splitlines() if name.strip()]
     return names[0] if len(names) == 1 else names
 
@@ -104,7 +104,7 @@ def read(model: type[T], values: Mapping[str, Any]) -> T:
 
 
 def new_token() -> str:
-    """Return a token for a form, with which a form that is sent twice creates only one job, run or key."""
+    """Return a token for a form. If a form with the same token is sent twice, it creates only one job, run or key."""
     return secrets.token_urlsafe(16)
 
 

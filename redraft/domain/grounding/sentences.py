@@ -208,7 +208,7 @@ def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) ->
 
 
 def _is_bold_prose(content: str) -> bool:
-    """Whether a bold line is prose. Only a short one is a heading, or an answer could state anything in bold lines."""
+    """Whether a bold line is prose. Only a short bold line is a heading, in which only numbers are checked."""
     found = _BOLD_LINE.fullmatch(content)
     if not found or content.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
         return False

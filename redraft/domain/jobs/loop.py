@@ -185,7 +185,10 @@ def is_accepted(attempt: Attempt, threshold: float) -> bool:
 
 
 def earlier_duplicate(attempt: Attempt, attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return an earlier complete attempt with the same answer apart from white space, if possible an evaluated one."""
+    """Return an earlier complete attempt with the same answer.
+
+    White space is ignored, and an evaluated attempt is preferred.
+    """
     folded = fold(attempt.answer)
     twins = [
         other
