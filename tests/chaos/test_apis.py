@@ -9,7 +9,7 @@ import pytest
 
 from redraft.jobs import INTERACTIVE_QUEUE
 from redraft.storage.jobs import jobs
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.chaos.conftest import Scene
 from tests.chaos.members import is_stopped
 from tests.chaos.stage import Kind

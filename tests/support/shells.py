@@ -22,7 +22,7 @@ from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import jobs
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.support.processes import REDRAFT, clean_environment, environment_of
 from tests.support.waiting import patient
 

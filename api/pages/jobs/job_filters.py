@@ -13,7 +13,7 @@ from api.pages.parts.rendering import address
 from api.routes.jobs.jobs import JobQuery
 from redraft.domain.bodies.validation_errors import message_of
 from redraft.errors import FieldError, Invalid
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 
 LIMIT = 50
 METADATA = "metadata."

@@ -31,7 +31,7 @@ from redraft.errors import Invalid
 from redraft.operations.jobs import job_lists
 from redraft.operations.jobs.job_lists import COUNT_MAX, Action, ActionResult, JobLines
 from redraft.operations.services import Services
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 
 router = pages_router()
 

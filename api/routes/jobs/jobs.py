@@ -18,8 +18,8 @@ from redraft.domain.jobs.requests import ContinueJob, RescoreJob
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.operations.evaluation import rescore
 from redraft.operations.jobs import lifecycle, queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.jobs.resources import Job, job_resource
+from redraft.storage.jobs.job_filters import JobFilter
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

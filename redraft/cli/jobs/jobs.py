@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from redraft.domain.jobs.requests import ContinueJob
     from redraft.operations.jobs.resources import Job
     from redraft.operations.services import Services
-    from redraft.storage.jobs.jobs import JobFilter
+    from redraft.storage.jobs.job_filters import JobFilter
 
 app = options.Group("List, show, cancel, continue and delete jobs. The default command is `list`.")
 
@@ -50,7 +50,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
     from redraft.cli.views.job_pages import show_jobs
     from redraft.cli.views.waiting import job_data
     from redraft.operations.jobs import queries
-    from redraft.storage.jobs.jobs import JobFilter
+    from redraft.storage.jobs.job_filters import JobFilter
 
     wanted = replace(_filter(status, stop_reason, kind, model, meta), limit=limit)
     with sessions.opened() as services:
@@ -75,7 +75,7 @@ def _filter(
     meta: list[str] | None,
 ) -> "JobFilter":
     from redraft.domain.calls.models import parse_model
-    from redraft.storage.jobs.jobs import JobFilter
+    from redraft.storage.jobs.job_filters import JobFilter
 
     return JobFilter(
         statuses=tuple(statuses or ()),

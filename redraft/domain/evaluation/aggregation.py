@@ -1,4 +1,4 @@
-"""Combine several verdicts on one answer: the mean of an evaluator's samples, the median of a panel."""
+"""Compute the score of a rubric, the mean of an evaluator's samples, and the median of a panel."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,7 @@ from redraft.domain.evaluation.rubrics import (
     CriterionResult,
     by_id,
     evaluated_by_model,
-    requirements_met,
     result_of,
-    score_of,
 )
 from redraft.domain.evaluation.scores import meets
 from redraft.domain.evaluation.verdict_parsing import Verdict
@@ -24,6 +22,19 @@ T = TypeVar("T")
 CRITERIA_TOGETHER_MAX = 4
 
 PerCall = Literal["auto", "all", "one"]
+
+
+def score_of(results: Iterable[CriterionResult]) -> float:
+    """Return the weighted sum over the sum of positive weights, clamped to 0..1. A missing value counts as 0."""
+    known = list(results)
+    gained = sum(result.weight * (result.score or 0.0) for result in known)
+    possible = sum(result.weight for result in known if result.weight > 0)
+    return min(1.0, max(0.0, gained / possible))
+
+
+def requirements_met(results: Iterable[CriterionResult]) -> bool:
+    """Return whether all required criteria pass. A criterion that was not evaluated does not pass."""
+    return all(result.passed for result in results if result.required)
 
 
 def groups_of(rubric: Sequence[Criterion] | None, per_call: PerCall) -> list[tuple[Criterion, ...]]:

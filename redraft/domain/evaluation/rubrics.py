@@ -180,19 +180,6 @@ def _is_passed(criterion: Criterion, value: float) -> bool:
     return meets(value, SCALE_PASS / SCALE_TOP) if criterion.kind == "scale" else value > 0.5
 
 
-def score_of(results: Iterable[CriterionResult]) -> float:
-    """Return the weighted sum over the sum of positive weights, clamped to 0..1. A missing value counts as 0."""
-    known = list(results)
-    gained = sum(result.weight * (result.score or 0.0) for result in known)
-    possible = sum(result.weight for result in known if result.weight > 0)
-    return min(1.0, max(0.0, gained / possible))
-
-
-def requirements_met(results: Iterable[CriterionResult]) -> bool:
-    """Return whether all required criteria pass. A criterion that was not evaluated does not pass."""
-    return all(result.passed for result in results if result.required)
-
-
 def evaluated_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
     """Return the criteria that need a model."""
     return [criterion for criterion in rubric or () if criterion.kind != "check"]

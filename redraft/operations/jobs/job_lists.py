@@ -17,8 +17,8 @@ from redraft.operations.paging import next_cursor, read_cursor, write_cursor
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
 from redraft.storage.jobs import job_lists
+from redraft.storage.jobs.job_filters import JobFilter
 from redraft.storage.jobs.job_lists import JobRow
-from redraft.storage.jobs.jobs import JobFilter
 
 COUNT_MAX = 100_000
 BATCH = 500

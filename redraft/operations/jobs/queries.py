@@ -12,7 +12,8 @@ from redraft.operations.jobs.resources import Call, Event, Job
 from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.services import Services
 from redraft.storage.jobs import calls, events, history, jobs
-from redraft.storage.jobs.jobs import JobFilter, JobRecord
+from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.jobs import JobRecord
 
 _TERMINAL = frozenset(status.value for status in TERMINAL)
 

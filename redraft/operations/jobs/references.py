@@ -13,7 +13,7 @@ from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import datasets, runs
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import jobs
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 
 _WHOLE_ID = re.compile(r"[a-z]+_[0-9a-f]{32}")
 

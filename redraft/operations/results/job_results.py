@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from redraft.domain.evaluation.aggregation import dimensions_at
-from redraft.domain.evaluation.rubrics import requirements_met
+from redraft.domain.evaluation.aggregation import dimensions_at, requirements_met
 from redraft.domain.jobs.loop import Attempt, Finish, Rules, best_of, is_accepted, next_action
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, final_status

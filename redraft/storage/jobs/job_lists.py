@@ -9,7 +9,8 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
-from redraft.storage.jobs.jobs import JobFilter, conditions, in_order, is_accepted
+from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
+from redraft.storage.jobs.jobs import is_accepted
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'

@@ -8,19 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from redraft.domain.jobs.states import JobKind
 from redraft.storage.engine.columns import DbNow, text_in
 from redraft.storage.engine.query_parts import (
-    ListPosition,
     fetch_all,
     fetch_one,
     insert_into,
-    is_after_position,
-    is_between,
-    matches,
 )
 from redraft.storage.engine.statements import defaults_of, fetch
-from redraft.storage.engine.tables import OTHER_KINDS, jobs
+from redraft.storage.engine.tables import jobs
+from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +67,6 @@ class JobRecord:
     unpriced_calls: int
     event_seq: int
     version: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """The filter of a list of jobs. `after` is the position of the last row of the previous page."""
-
-    statuses: tuple[str, ...] = ()
-    stop_reason: str | None = None
-    kind: str | None = None
-    model: str | None = None
-    run_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    metadata: Mapping[str, str] | None = None
-    newest_first: bool = True
-    after: ListPosition | None = None
-    limit: int = 20
 
 
 def as_record(row: Any) -> JobRecord:
@@ -170,38 +149,6 @@ def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]
     """Return one page and one more row, which shows whether there is a next page."""
     query = in_order(sa.select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
     return [as_record(row) for row in fetch_all(connection, query.limit(criteria.limit + 1))]
-
-
-def in_order(query: Any, *, newest_first: bool) -> Any:
-    order = (jobs.c.created_at, jobs.c.id)
-    return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
-
-
-def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = []
-    if criteria.statuses:
-        found.append(jobs.c.status.in_(criteria.statuses))
-    found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
-    if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
-        # The same text as in the partial index, because SQLite does not use the index for another text
-        found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
-    found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
-    found.extend(_metadata_conditions(connection, criteria.metadata or {}))
-    if criteria.after:
-        found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
-    return found
-
-
-def _metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
-    if not wanted:
-        return []
-    if connection.dialect.name == "postgresql":
-        return [jobs.c.metadata.op("@>")(dict(wanted))]
-    each = sa.func.json_each(jobs.c.metadata).table_valued("key", "value")
-    return [
-        sa.select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
-        for key, value in wanted.items()
-    ]
 
 
 def remove(connection: sa.Connection, job_id: str) -> bool:

@@ -5,8 +5,8 @@ import httpx2
 import pytest
 
 from redraft.operations.jobs import queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.api_server import ApiServer
 

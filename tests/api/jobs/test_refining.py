@@ -12,8 +12,8 @@ from api.dependencies import DRAFTS_AT_ONCE
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.jobs import queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.api.conftest import assert_problem
 from tests.model_server.scripts import DRAFT, Reply
 from tests.model_server.server import ModelServer

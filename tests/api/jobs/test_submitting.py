@@ -7,8 +7,8 @@ import pytest
 
 from redraft.operations.admin import keys
 from redraft.operations.jobs import lifecycle, queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.waiting import patient, wait_until
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.evaluation.aggregation import EvaluatorVerdict, by_checks, combine, groups_of
-from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, requirements_met, result_of, score_of
+from redraft.domain.evaluation.aggregation import (
+    EvaluatorVerdict,
+    by_checks,
+    combine,
+    groups_of,
+    requirements_met,
+    score_of,
+)
+from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, result_of
 from redraft.domain.evaluation.verdict_parsing import Verdict
 
 FRACTIONS = st.floats(0, 1)

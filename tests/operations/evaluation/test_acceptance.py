@@ -8,7 +8,7 @@ import pytest
 
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import job_lists, lifecycle
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver
 from tests.operations.steps.test_the_loop import verdict

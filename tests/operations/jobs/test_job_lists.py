@@ -11,7 +11,7 @@ from redraft.domain.jobs.requests import RescoreJob
 from redraft.operations.evaluation import rescore
 from redraft.operations.jobs import job_lists, lifecycle
 from redraft.operations.services import Services
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 

@@ -17,7 +17,7 @@ from redraft.operations.jobs.submit import Idempotency, submit
 from redraft.operations.steps.sweeper import sweep
 from redraft.storage.engine.tables import iterations
 from redraft.storage.jobs import transitions
-from redraft.storage.jobs.jobs import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import LEAST, Driver
 from tests.operations.steps.test_the_loop import verdict

@@ -15,9 +15,9 @@ from sqlalchemy import event, insert
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.jobs import job_lists, lifecycle, queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.services import Services
 from redraft.storage.engine.tables import jobs as table
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.storage.conftest import job_values

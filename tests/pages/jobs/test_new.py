@@ -10,9 +10,9 @@ from playwright.sync_api import Page, expect
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.jobs import queries
-from redraft.operations.jobs.queries import JobFilter
 from redraft.operations.jobs.resources import Job
 from redraft.operations.services import Services
+from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor

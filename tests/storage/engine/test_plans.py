@@ -20,7 +20,8 @@ from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.tables import metadata
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, transitions, webhooks
-from redraft.storage.jobs.jobs import JobFilter, JobRecord
+from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
 
 pytestmark = pytest.mark.both_databases

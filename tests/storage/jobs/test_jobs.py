@@ -17,7 +17,8 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs import calls, due_steps, events, jobs, transitions
-from redraft.storage.jobs.jobs import JobFilter, JobRecord
+from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Claim
 from tests.storage.conftest import job_values
 
