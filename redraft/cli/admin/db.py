@@ -79,7 +79,7 @@ def backup(
     """Copy the whole database into one file, without downtime.
 
     The copy of an SQLite database is an SQLite database. The copy of a PostgreSQL database is an archive of pg_dump,
-    for pg_restore. docs/operations.md describes how to restore each.
+    for pg_restore. docs/operations.md describes how to restore both.
     """
     from redraft.operations.admin import backups
 

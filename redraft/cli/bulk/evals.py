@@ -54,7 +54,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         float | None,
         typer.Option(
             help="Maximum cost of the whole run, in USD (default: no limit). The prices of all its models must be "
-            "known. With --resume, it must be larger than before."
+            "known. With --resume, it must be larger than the old maximum."
         ),
     ] = None,
     webhook: Annotated[

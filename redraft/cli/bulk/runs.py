@@ -101,7 +101,8 @@ def resume(
     run: bulk_options.RunRef,
     retry_errors: bulk_options.RetryErrors = False,
     max_cost: Annotated[
-        float | None, typer.Option(help="New maximum cost of the whole run, in USD. It must be larger than before.")
+        float | None,
+        typer.Option(help="New maximum cost of the whole run, in USD. It must be larger than the old maximum."),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Print the run's id and exit at once. Workers execute the items.")
