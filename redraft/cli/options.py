@@ -213,7 +213,7 @@ _HELP = {
     "the k-th model, and further iterations use the last model.",
     "evaluator_model": "Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the "
     "generator).",
-    "panel": "Model of a panel that replaces the single evaluator; repeatable. The score is the median of their scores.",
+    "panel": "Model of a panel that replaces the evaluator; repeatable. The score is the median of their scores.",
     "samples": "Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of their scores.",
     "audit": "Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
     "the returned answer. Its scores are reported, but they do not change the result.",
