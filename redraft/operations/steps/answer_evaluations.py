@@ -1,4 +1,4 @@
-"""The evaluation of each answer of a step: by code alone, or from the replies of its evaluators."""
+"""Evaluates each answer of a step: without a model where that is possible, otherwise from the evaluators' replies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,7 +32,7 @@ _MODEL_CHARS = 220
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvaluation:
-    """The evaluation of one answer, and the replies it is made from."""
+    """The evaluation of one answer, and the evaluators' replies from which it is computed."""
 
     record: IterationRecord
     evaluation: EvaluationRecord
@@ -51,11 +51,11 @@ class AnswerEvaluation:
 
 
 CodeVerdicts = Mapping[str, EvaluationRecord | None]
-"""By iteration id: the evaluation by code alone; None if an evaluator is needed."""
+"""The evaluation without a model, by iteration id. None if an evaluator is needed."""
 
 
 def evaluate_by_code(step: StepContext, records: Sequence[IterationRecord]) -> CodeVerdicts:
-    """Evaluate the answers that code alone can evaluate; computed once per step."""
+    """Evaluate the answers that need no model. Each result is computed once per step."""
     for record in records:
         if f"code verdict {record.id}" not in step.found:
             step.found[f"code verdict {record.id}"] = _without_model(step, record)
@@ -69,7 +69,7 @@ def evaluate_all(
     replies: Sequence[EvaluatorReply],
     evaluators: Sequence[str],
 ) -> list[AnswerEvaluation]:
-    """The evaluation of each answer, by code alone or from its evaluators' replies."""
+    """Return the evaluation of each answer, either without a model or from its evaluators' replies."""
     known = [(record, code_verdicts[record.id]) for record in records]
     return [
         AnswerEvaluation(r, found) if found else _evaluate_answer(step, r, replies, evaluators) for r, found in known
@@ -91,7 +91,7 @@ def _evaluate_answer(
 
 
 def _without_model(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """Evaluate an answer without a call: it is trivial, repeats an earlier one, is skipped, or code can decide."""
+    """Evaluate an answer without a model. None if an evaluator is needed."""
     # An empty list may be the right answer to a schema
     if is_trivial(record.answer) and schema_of(step.request) is None:
         return _refused(step, _TRIVIAL, _WRITE_ONE)
@@ -112,14 +112,14 @@ def _refused(step: StepContext, reasoning: str, suggestion: str) -> EvaluationRe
 
 
 def _mismatch(step: StepContext, record: IterationRecord) -> str | None:
-    """Why the answer does not fit the requested schema; the next generation prompt contains it."""
+    """Return the validation error of the answer, which the next generation prompt contains. None if it is valid."""
     schema = schema_of(step.request)
     read = read_answer(record.answer, schema) if schema is not None else None
     return read.message if isinstance(read, Mismatch) else None
 
 
 def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """The evaluation of an earlier answer with the same text, if it may be reused."""
+    """Return the evaluation of an earlier answer with the same text, if it may be reused."""
     twin = earlier_duplicate(record.as_attempt(), step.attempts)
     known = next(
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
@@ -146,7 +146,7 @@ def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
 
 
 def _by_checks(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """The verdict of the checks alone: the rubric has only checks, or a required one fails and `skip` says so."""
+    """Return the verdict of the checks, if all criteria are checks or a failed check makes a model unnecessary."""
     rubric = step.request.rubric
     if rubric is None:
         return None

@@ -1,4 +1,4 @@
-"""The step `audit`: an independent evaluator scores the first answer and the returned one, for reporting only.
+"""The step `audit`: an independent evaluator scores the first answer and the returned answer, only for the report.
 
 The loop has already ended: its stop reason and its result do not change.
 """
@@ -27,7 +27,7 @@ _TOLERANCE = 1e-9
 
 
 def plan(step: StepContext) -> list[PlannedCall]:
-    """Plan one question about each audited answer; none if the budget is too small."""
+    """Plan one question about each audited answer. The list is empty if the budget is too small."""
     try:
         return plan_questions(step, _questions(step, evaluate_by_code(step, _audited(step))))
     except BudgetExhausted:
@@ -100,7 +100,7 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
 
 
 def _write(step: StepContext, evaluations: Sequence[AnswerEvaluation], connection: Connection) -> None:
-    """Store the new audits, without those from before a continuation and those that the budget did not allow."""
+    """Store the new audits. Audits that are stored already, or that the budget did not allow, are left out."""
     known = history.audit_scores(connection, step.job.id, _auditor(step))
     new = [
         each for each in evaluations if (each.record.id, each.evaluation.score) not in known and _is_reportable(each)

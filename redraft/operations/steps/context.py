@@ -62,7 +62,7 @@ class StepContext:
     records: tuple[IterationRecord, ...]
     recorded: Mapping[SlotKey, Mapping[str, Any]]
     deadline: float
-    """By `services.clock`."""
+    """The time of the deadline by `services.clock`."""
     spent: Spent | None = None
     """The spending of the job; None if it has no budget."""
     width: int | None = None
@@ -72,7 +72,7 @@ class StepContext:
     sent: set[str] = field(default_factory=set[str], compare=False)
     """The ids of calls that were sent. The other calls were only reserved, and cost nothing."""
     turn: Lock = field(default_factory=Lock, compare=False)
-    """Held while a retry is planned. Retries of several candidates would otherwise overspend the budget together."""
+    """Locked while a retry is planned. Otherwise retries of several candidates could exceed the budget in sum."""
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -94,7 +94,7 @@ class StepContext:
 
 
 class LeaseLost(Unavailable):
-    """Another worker holds the step, or its job has ended: no further call may be sent."""
+    """Another worker has the lease of the step, or its job has ended. No further call may be sent."""
 
     def __init__(self) -> None:
         super().__init__("The lease was lost; the step is left to whoever holds the job.", code="lease_lost")
@@ -108,7 +108,7 @@ def _write_nothing(_connection: Connection) -> None:
 class StepResult:
     """The result of a step: the job's new columns, and the rows and events that are stored with them.
 
-    `values` is None if the lease was lost: then only the ledger is updated.
+    `values` is None if the lease was lost. Then only the ledger is changed.
     """
 
     outcomes: Sequence[Outcome]
@@ -121,13 +121,13 @@ class StepResult:
 
 
 Watched = AbstractContextManager[Callable[[StepResult], object]]
-"""The context in which a step is executed; it takes the result after that is stored."""
+"""The context in which a step is executed. It yields a function that gets the result after it was stored."""
 
 Watch = Callable[[StepMessage], Watched]
 
 
 def unwatched(_message: StepMessage) -> Watched:
-    """The context of a step that nobody monitors."""
+    """Return the context of a step that is not monitored."""
     return nullcontext(lambda _stored: None)
 
 
@@ -155,10 +155,10 @@ def not_to_reuse(outcome: Outcome) -> Outcome:
 
 
 def reserve_more(step: StepContext, after: Outcome, planned: PlannedCall) -> Outcome | None:
-    """Reserve a further call within the step, and store the outcome before it in the same unit of work.
+    """Reserve a further call within the step, and store the previous outcome in the same unit of work.
 
     Returns:
-        `after` as the ledger holds it now; None if no further call may be made.
+        The outcome `after` as it is stored in the ledger now; None if no further call may be made.
     """
     if not step.holder.may_call(step.job.id, step.job.lease_token):
         return None
@@ -205,7 +205,7 @@ def outcomes_of(
     planned: Mapping[Slot, PlannedCall],
     on_delta: Callable[[str], None] | None = None,
 ) -> Work[tuple[Outcome, ...]]:
-    """Return the recorded outcome of a slot, or make its reserved call (stages 2 and 4); the last outcome counts.
+    """Return the recorded outcome of a slot, or make its reserved call (stage 4). The last outcome counts.
 
     Raises:
         LeaseLost: the call may not be sent any more.
@@ -222,7 +222,7 @@ def outcomes_of(
 def record_one_of(
     step: StepContext, planned: Mapping[Slot, PlannedCall], made: tuple[Outcome, ...]
 ) -> tuple[Outcome, ...]:
-    """Record an outcome at once if the step makes several calls: a crash then repeats only those still in flight."""
+    """Record an outcome at once if the step makes several calls, so that a crash repeats only calls in flight."""
     *before, last = made
     if len(planned) <= 1 or not last.row_update:
         return made
@@ -254,13 +254,13 @@ def call(
         planned = _planned(step, planned.slot, planned.row["type"], planned.chat)
         stored = reserve_more(step, made[-1], planned)
         if stored is None:
-            # The next holder sends the call without the parameter: the refusal is no result of the step
+            # The refusal is no result of the step. The next lease holder sends the call without the parameter
             raise LeaseLost
         made[-1] = stored
 
 
 def _ensure_ours(step: StepContext, planned: PlannedCall) -> None:
-    """Check the lease in the database if it was not checked recently: the process may have been suspended."""
+    """Check the lease in the database unless it was checked recently, because the process may have been suspended."""
     job = step.job
     if not step.holder.is_fresh(job.id, job.lease_token):
         ensure = partial(step.holder.ensure, job_id=job.id, token=job.lease_token)
@@ -299,7 +299,7 @@ def message_of(job: JobRecord) -> StepMessage:
 
 
 def message_after(step: StepContext, result: StepResult) -> StepMessage | None:
-    """The message that notifies workers of the next step; None if the job has ended."""
+    """Return the message that notifies workers of the next step. None if the job has ended."""
     if result.next_step is None:
         return None
     return StepMessage(result.next_step, step.job.id, step.job.step_no + 1, step.job.run_id is not None)
@@ -309,7 +309,7 @@ def follow(step: StepContext, result: StepResult) -> StepContext:
     """Return the context of the next step for the same worker. A claim would load an equal context."""
     plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
-    # The start of another iteration is an event too
+    # The start of another iteration also is an event
     count = len(result.events) + (result.next_step is Step.GENERATE)
     counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + count}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
@@ -317,7 +317,7 @@ def follow(step: StepContext, result: StepResult) -> StepContext:
 
 
 def notify(services: Services, message: StepMessage) -> None:
-    """Stage 6: notify the workers after the commit, best effort; the sweeper repeats messages that were lost."""
+    """Notify the workers after the commit, best effort (stage 6). The sweeper repeats lost messages."""
     if services.queue.notify(message):
         reached(FaultPoint.NOTIFIED, message.job_id)
         return
@@ -329,7 +329,7 @@ def notify(services: Services, message: StepMessage) -> None:
 
 
 def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderError) -> StepResult | None:
-    """Reschedule the step after a transient failure, so that no thread waits; None if no attempt or time is left."""
+    """Reschedule the step after a transient failure, so that no thread waits. None if no attempt or time is left."""
     settings = step.services.settings
     first_s, max_s = settings.retry_wait_s, settings.retry_wait_max_s
     wait_s = retry_wait_s(step.attempt_no, first_s=first_s, max_s=max_s, asked_s=error.retry_after_s)

@@ -29,13 +29,13 @@ log = structlog.get_logger()
 _BUSY_WAIT_S = 2.0
 
 
-class StepCrashed(Exception):  # noqa: N818 - what happened, not what is wrong
+class StepCrashed(Exception):  # noqa: N818 - named after the event, like a state
     """A step raised an unexpected exception; the cause is chained.
 
     Attributes:
-        message: the step.
-        token: the token of its lease; None if it was not claimed yet.
-        is_paid: its calls were made, and their outcomes could not be stored.
+        message: the message of the step.
+        token: the token of the step's lease; None if the step was not claimed yet.
+        is_paid: whether the calls of the step were made, and their outcomes could not be stored.
     """
 
     def __init__(self, message: StepMessage, token: int | None, *, is_paid: bool) -> None:
@@ -58,7 +58,7 @@ def crashing_as(message: StepMessage, token: int | None, *, is_paid: bool = Fals
 def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
     """Reschedule a crashed step, or end its job after the last attempt.
 
-    If the outcomes of paid calls cannot be stored, the job ends at once: each further attempt would be paid again.
+    If the outcomes of paid calls cannot be stored, the job ends at once, because each attempt costs money.
     """
     settings, message = services.settings, crash.message
     with services.database.write() as connection:
@@ -89,7 +89,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
 
 @contextmanager
 def recorded_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Generator[None]:
-    """Record replies that cannot be validated now, since they are paid, before a later attempt uses them."""
+    """Record paid replies if they cannot be validated now, so that a later attempt uses them."""
     try:
         yield
     except Busy:
@@ -100,7 +100,7 @@ def recorded_when_busy(step: StepContext, outcomes: Sequence[Outcome]) -> Genera
 
 
 def reschedule_busy(step: StepContext) -> None:
-    """Reschedule a step that cannot validate its replies now; no attempt is used, and no worker counts as lost."""
+    """Reschedule a step that cannot validate its replies now. This does not count as an attempt or a lost worker."""
     wait_s = round(_BUSY_WAIT_S * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
     later = {"available_at": DbNow(wait_s), "rung_at": None}
     log.warning("step_waits_for_its_validation", job_id=step.job.id, step=step.job.step, wait_s=wait_s)

@@ -14,7 +14,7 @@ from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
 
-# As many as there are database connections: more threads only wait for each other and for the interpreter's lock
+# One thread per database connection: further threads only wait for a connection and for the interpreter's lock
 QUICK_THREADS = 4
 # Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64
@@ -79,7 +79,7 @@ class Engine:
         self._answered_at = time.monotonic()
 
     def close(self) -> None:
-        """Accept no more work. Does not wait for running work."""
+        """Accept no further steps. Does not wait for running steps."""
         for threads in (self._quick, self._slow):
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -111,7 +111,7 @@ class Engine:
                     reply = await _call(job, wanted)
                 else:
                     reply = await self._drive_all(job, wanted, threads)
-            except BaseException as raised:  # noqa: BLE001 - the step decides what it means
+            except BaseException as raised:  # noqa: BLE001 - the step handles every error
                 error = raised
 
     async def _drive_all(self, job: _Job, wanted: Together, threads: Executor) -> list[Any]:
@@ -130,7 +130,7 @@ class Engine:
 
 
 async def _call(job: _Job, call: ModelCall) -> ChatReply:
-    """Raises ProviderError: the provider's, or `canceled` if the job has ended."""
+    """Make a call. Raises ProviderError if the call failed, or if the job has ended (code `canceled`)."""
     if job.is_aborted:
         raise _canceled()
     task = asyncio.ensure_future(call.send())

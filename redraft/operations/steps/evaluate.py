@@ -52,7 +52,7 @@ def takes_long(step: StepContext) -> bool:
 
 
 def may_wait(step: StepContext) -> bool:
-    """Whether the steps of this job may hold a thread for long: for long texts, or for child processes."""
+    """Whether the steps of this job may need a thread for long, because of long texts or child processes."""
     return _has_long_sources(step) or _uses_child_processes(step)
 
 
@@ -117,7 +117,7 @@ def collect_all(
 def retry_if_transient(
     step: StepContext, replies: Sequence[EvaluatorReply], outcomes: Sequence[Outcome]
 ) -> StepResult | None:
-    """Reschedule the step after a transient failure; recorded replies are not requested again."""
+    """Reschedule the step after a transient failure. Calls with recorded replies are not made again."""
     transient = next((each.blocked for each in replies if each.blocked and each.blocked.retryable), None)
     return context.reschedule(step, outcomes, transient) if transient else None
 
@@ -162,12 +162,12 @@ def _next(step: StepContext) -> LoopAction:
 def decide(
     step: StepContext, outcomes: Sequence[Outcome], new_events: list[Event], write: Callable[[Connection], None]
 ) -> StepResult:
-    """Decide how the loop continues; the decision is stored together with its verdicts.
+    """Decide how the loop continues. The decision is stored together with the verdicts.
 
     Args:
         step: the context, with all answers of the iteration evaluated or cut off.
         outcomes: the calls of the step.
-        new_events: its events so far; one is added where another iteration follows.
+        new_events: the events of the step; an event is added if another iteration follows.
         write: stores the iteration's evaluations.
     """
     action = _next(step)

@@ -1,4 +1,4 @@
-"""Calls to evaluators: the questions about an answer, their calls and retries, and reading the replies.
+"""Asks evaluators questions about answers: plans the calls, retries them, and reads the replies.
 
 Each evaluator is asked `samples` times, about the whole rubric at once or about each criterion on its own. All
 questions of a step are asked in parallel, and each reply is recorded at once.
@@ -33,13 +33,13 @@ from redraft.storage.admin import profile_versions
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.history import IterationRecord
 
-# Failures caused by this answer, not by the provider: the evaluation is an error, and the loop continues.
+# The answer causes these failures, and not the provider. The evaluation is an error, and the loop continues.
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
-# Failures of a retry that only its longer prompt causes: the first call was accepted.
+# After an accepted first call, only the longer prompt of the retry can cause these failures.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 
 
-# Rows that each database is known to contain, so that an evaluation need not query again.
+# The profile versions that each database contains, so that an evaluation does not query them again.
 _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
@@ -48,10 +48,10 @@ class EvaluatorQuestion:
     """One question about one answer to one evaluator.
 
     Attributes:
-        number: its place among the questions about this answer; its calls have the numbers 2n and, for the retry,
-            2n + 1.
-        judge: the index of the evaluator in its panel.
-        criteria: the criteria that are asked about; empty for those of the profile.
+        number: the position of the question among the questions about this answer. Its call has the number 2n, and
+            the retry has 2n + 1.
+        evaluator: the index of the evaluator in its panel.
+        criteria: the criteria to evaluate; empty for the criteria of the profile.
     """
 
     record: IterationRecord
@@ -64,11 +64,11 @@ class EvaluatorQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorReply:
-    """The result of a question: a verdict, or the error that says why there is none.
+    """The result of a question: a verdict, or the reason why there is no verdict.
 
     Attributes:
-        blocked: the provider's failure, if this answer did not cause it.
-        is_ours: False if the lease was lost before the retry.
+        blocked: the provider's failure, unless the answer caused it.
+        is_ours: whether this worker still has the lease. False if the lease was lost before the retry.
     """
 
     question: EvaluatorQuestion
@@ -105,7 +105,7 @@ def plan(step: StepContext, asked: Sequence[EvaluatorQuestion]) -> list[PlannedC
     Raises:
         BudgetExhausted: all calls together could cost more than is left.
     """
-    # A continuation may ask something else in the same slot
+    # A continuation may ask another question in the same slot
     is_first = step.job.continuations == 0
     unrecorded = [question for question in asked if not (is_first and _slot(step, question).key in step.recorded)]
     return [_plan_call(step, question, calls_at_once=len(unrecorded)) for question in unrecorded]
@@ -154,7 +154,7 @@ def profile_of(step: StepContext) -> Profile:
 
 
 def keep_version(step: StepContext, connection: Connection) -> None:
-    """Store the content of this profile version, in the unit of work of an evaluation by it."""
+    """Store the texts of the profile version in the unit of work that stores an evaluation."""
     profile = profile_of(step)
     known, key = _kept.setdefault(step.services.database, set()), (profile.name, profile.version)
     if key in known:
@@ -162,14 +162,14 @@ def keep_version(step: StepContext, connection: Connection) -> None:
     if profile_versions.is_stored(connection, *key):
         known.add(key)
     else:
-        # Known when it is found: this unit of work may come to nothing
+        # Not added to `known`, because this unit of work may still be rolled back
         profile_versions.store(connection, *key, profile.texts)
 
 
 def collect(
     step: StepContext, question: EvaluatorQuestion, planned: Mapping[Slot, PlannedCall]
 ) -> Work[EvaluatorReply]:
-    """Ask a question, and retry once if the reply is unusable. The outcome is recorded at once if there are others.
+    """Ask a question, and retry once if the reply is unusable. With several calls, the outcome is recorded at once.
 
     Raises:
         LeaseLost: the call may not be sent any more.
@@ -198,13 +198,13 @@ def _read(step: StepContext, question: EvaluatorQuestion, outcome: Outcome) -> V
     if error.code == "output_truncated":
         return Unusable("truncated", error.message)
     if isinstance(error, UnusableReply) and error.retryable and error.text:
-        # The provider broke the reply off: half a verdict is retried like one that was cut off
+        # The provider interrupted the reply, so it is retried like a truncated reply
         return Unusable("truncated", error.message)
     return Unusable("no_verdict", error.message) if error.code == "empty_output" else error
 
 
 def _unclaimed(record: IterationRecord) -> float:
-    """The score of an answer in which the evaluator finds no claim: the grounding score, or 1 without one."""
+    """Return the score of an answer without claims: its grounding score, or 1 if it has no grounding score."""
     score = (record.grounding or NOTHING)["grounding_score"]
     return 1.0 if score is None else score
 

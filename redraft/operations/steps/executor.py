@@ -1,8 +1,8 @@
 """Executes the steps of a job in six stages: claim, recorded replies, reserve, call, finish, notify.
 
 One unit of work claims the step, with a lease and a fresh token, and reserves its calls. Then the calls are made,
-with no transaction open. A second unit of work stores their outcomes, advances the job if the token is still the
-current one, and claims the next step. A worker whose lease has expired cannot change the job. Its replies are still
+with no transaction open. A second unit of work stores their outcomes, advances the job if the token is still
+current, and claims the next step. A worker whose lease has expired cannot change the job. Its replies are still
 recorded in the ledger.
 
 Calls to a limited or failing model need a permit of the rate limiter before they are reserved, outside of any unit of
@@ -118,10 +118,10 @@ def _do(
     if isinstance(following, Deferred):
         result = replace(result, values={**(result.values or {}), **following.values})
     reserved = following if isinstance(following, PreparedStep) else None
-    # Before the result is stored: waiting steps need not wait for this transaction
+    # Released before the result is stored, so that waiting steps do not wait for this transaction
     if not reserved:
         session.release_all()
-    # The calls are paid now: a crash must not lead to another paid attempt
+    # The calls are paid now, so a crash must not lead to another paid attempt
     with crashing_as(prepared.message, step.job.lease_token, is_paid=True):
         finished_at = finish(step, result, reserved)
     if finished_at is None:
@@ -187,10 +187,10 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
         )
         if claim is None:
             return None
-        # Measured after the claim: waiting for the database must not shorten the deadline
+        # Measured after the claim, because a wait for the database must not shorten the deadline
         deadline = services.clock.monotonic() + claim.remaining_s
         job = claim.job
-        # Only then can the ledger hold calls of this step: a first claim saves the queries
+        # Before the first claim, the ledger has no calls of the step, so the first claim makes no queries for them
         is_again = job.step_claims > 1 or job.continuations > 0
         new: list[Event] = []
         if is_again:
@@ -236,7 +236,7 @@ def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
 
 def _plan_outside(step: StepContext) -> PreparedStep | None:
     """Do the slow planning outside of a unit of work, then reserve the calls; None if the lease was lost."""
-    with suppress(ProviderError):  # _reserve meets the same error, and can end the job
+    with suppress(ProviderError):  # `_reserve` raises the same error, and ends the job
         _PREPARATIONS[Step(step.job.step)](step)
     with step.services.database.write() as connection:
         if not transitions.holds_lease(connection, step.job.id, step.job.lease_token):
@@ -279,7 +279,7 @@ def _load(
 def _drop_recorded(
     connection: Connection, step: StepContext, planned: Sequence[PlannedCall]
 ) -> tuple[StepContext, list[PlannedCall]]:
-    """Drop the planned calls whose replies the ledger already holds.
+    """Drop the planned calls whose replies the ledger already has.
 
     After a continuation a recorded reply is used only if its request equals the planned one.
     """
@@ -297,9 +297,9 @@ def _drop_recorded(
 
 
 def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:
-    """Prepare the next step without a claim of its own; None if it must be claimed after a message.
+    """Prepare the next step without a further claim. None if the step must be claimed after a message.
 
-    After a continuation, and with a budget, only a claim reads the ledger, so these jobs always take that way.
+    Jobs with a continuation or a budget always need a claim, because only a claim reads the ledger.
     """
     needs_claim = step.job.continuations > 0 or step.spent is not None
     if result.next_step is None or needs_claim or step.remaining_s() <= 0:

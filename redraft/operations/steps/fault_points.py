@@ -1,6 +1,6 @@
 """Named fault points between the stages of a step, where the chaos tests kill or stop a process.
 
-No setting reaches them, only code: `python -m tests.chaos.worker` is a worker that registers a watcher.
+Only code can set a watcher, and no setting: `python -m tests.chaos.worker` is a worker with a watcher.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _watchers: list[Watcher] = []
 
 
 def watch(watcher: Watcher) -> None:
-    """Call `watcher(boundary, job_id)` in the thread that gets there, from now on."""
+    """Call `watcher(boundary, job_id)` from now on, in the thread that reaches a fault point."""
     _watchers.append(watcher)
 
 

@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 def finish(step: StepContext, result: StepResult, following: PreparedStep | None) -> float | None:
-    """Stage 5 in one unit of work: store the replies, advance the job if the lease is still ours, claim the next step.
+    """Store the replies, advance the job if the lease is still ours, and claim the next step (stage 5).
 
     Returns:
         The time of the last request for the lease of the next step, by the clock of the services. None if the lease
@@ -39,7 +39,7 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
 
     persist = step.services.database.persist
     try:
-        # If one statement changes nothing, the transaction finds out why
+        # If the single statement changes nothing, the transaction finds the reason
         is_ours = (
             following is not None
             and _is_plain(step, result)
@@ -74,14 +74,14 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
 
 
 def _is_plain(step: StepContext, result: StepResult) -> bool:
-    """Whether one statement can store the step: it made one call, and locks no rows of another job."""
+    """Whether a single statement can store the step, because it made one call and locks no rows of another job."""
     opened = [outcome for outcome in result.outcomes if outcome.call_id and outcome.row_update]
     return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
 
 
 def _store_alone(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
     advance, rows = _changes_of(step, result, following, connection)
-    # Before the statement: it commits itself
+    # Reached before the statement, because the statement is committed at once
     reached(FaultPoint.STORING, step.job.id)
     (outcome,), (closing,) = result.outcomes, close_changes(result.outcomes)
     return transitions.advance_alone(connection, step.job, advance, str(outcome.call_id), closing, rows)
@@ -111,7 +111,7 @@ def _changes_of(
 def _columns(result: StepResult, following: PreparedStep | None) -> Mapping[str, Any]:
     values = result.values or {}
     if following:
-        # `available_at` stays: its index need not change, and a claimed step is due anyway
+        # `available_at` is not changed, which saves a change of its index. A claimed step is due anyway
         return {**values, **CLAIMED}
     return {"available_at": DbNow(), **values} if result.next_step else values
 

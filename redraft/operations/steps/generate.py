@@ -53,7 +53,7 @@ def _slots(step: StepContext) -> list[Slot]:
 def plan(step: StepContext) -> list[PlannedCall]:
     """Plan one call per candidate, all with the same prompt."""
     prompt = _prompt(step)
-    # A continuation may ask something else in the same slot
+    # A continuation may have another prompt for the same slot
     is_first = step.job.continuations == 0
     unrecorded = [slot for slot in _slots(step) if not (is_first and slot.key in step.recorded)]
     return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
@@ -84,7 +84,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     by_slot = {call.slot: call for call in planned}
     written = yield from together([_write(step, slot, by_slot) for slot in _slots(step)], step.width)
     outcomes = [outcome for candidate in written for outcome in candidate]
-    # If a retry failed, the first answer counts
+    # If a retry failed, the text of the first call is used
     last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
     errors = [outcome.error for outcome in last if outcome.error]
     transient = next((error for error in errors if error.retryable), None)
@@ -98,7 +98,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
 
 
 def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[tuple[Outcome, ...]]:
-    """Write one candidate, with a retry if the answer does not fit its schema. The last text counts."""
+    """Write one candidate, with a retry if the answer does not fit its schema. The last text is used."""
     with _publishing(step, slot) as on_delta:
         made = yield from context.outcomes_of(step, slot, planned, on_delta)
     schema = schema_of(step.request)

@@ -43,11 +43,11 @@ def take_over(services: Services) -> None:
 
 
 class LeaseHolder:
-    """Holds the leases of one process; its heartbeat extends all of them in one statement.
+    """Holds the leases of one process. Its heartbeat extends all leases in one statement.
 
     Args:
         settings: the length of a lease, and the facts about this worker.
-        is_alone: this process executes only one step, which may have ended its earlier holders.
+        is_alone: whether this process executes only one step, which may have killed its earlier workers.
         abort: aborts the calls of a job that has ended.
         clock: the clock of this process.
     """
@@ -80,9 +80,9 @@ class LeaseHolder:
 
     @contextmanager
     def holding(self, job_id: str, token: int, since: float) -> Generator[Callable[[int, float], None]]:
-        """Hold a job under a token; yields a function that takes the next token.
+        """Hold the lease of a job with a token. Yields a function that takes the token of the next lease.
 
-        `since` is when the lease was requested, by the clock of this process: it began no earlier.
+        `since` is the time by the clock of this process when the lease was requested. The lease began no earlier.
         """
         held = 0
 
@@ -117,7 +117,7 @@ class LeaseHolder:
             return self._tokens.get(job_id) == token and self._clock.monotonic() - self._good_since[job_id] < age_s
 
     def ensure(self, connection: Connection, job_id: str, token: int) -> bool:
-        """Extend the lease of a step before a call is sent; False if it was lost or the job has ended.
+        """Extend the lease of a step before a call is sent. False if the lease was lost or the job has ended.
 
         The process may have been suspended since the call was reserved, or the job may have been canceled.
         """
@@ -130,7 +130,7 @@ class LeaseHolder:
         return True
 
     def is_fresh(self, job_id: str, token: int) -> bool:
-        """Whether the lease of this step was confirmed by the database a moment ago."""
+        """Whether the database has confirmed the lease of this step recently."""
         return self._is_younger(job_id, token, min(_FRESH_S, self.lease_s / 2))
 
     def lose_contact(self) -> None:
@@ -142,23 +142,23 @@ class LeaseHolder:
 
     @property
     def is_in_steady_contact(self) -> bool:
-        """Whether an expired lease proves that its holder is gone."""
+        """Whether an expired lease proves that its worker is lost."""
         return self._clock.monotonic() - self._in_contact_since >= self.lease_s
 
     def beat(self, database: Database) -> None:
-        """The heartbeat: extend our leases, forget those that were lost, and record that this worker is alive."""
+        """Make a heartbeat: extend the leases, remove lost leases, and record that this worker is alive."""
         self._extend(database)
         with database.write() as connection:
             workers.record_heartbeat(connection, {"id": self.owner, **self._facts})
 
     def leave(self, database: Database) -> list[StepMessage]:
-        """Release all leases and close open calls as lost; returns the messages of the released steps."""
+        """Release all leases, and close open calls as lost. Return the messages of the released steps."""
         return [message_for(each) for each in database.persist(self._leave, for_s=_LEAVE_S)]
 
     def _leave(self, connection: Connection) -> list[DueStep]:
         with self._lock:
             in_flight = list(self._in_flight)
-        # Jobs before calls, in the order of all units of work: PostgreSQL would find a deadlock otherwise
+        # Jobs are locked before calls, as in all units of work, because another order can cause a deadlock
         transitions.lock(connection, {job_id for job_id, _ in in_flight})
         released = transitions.release_leases(connection, self.owner)
         for job_id, usage in calls.close_stopped(connection, in_flight).items():
@@ -167,7 +167,7 @@ class LeaseHolder:
         return released
 
     def _extend(self, database: Database) -> None:
-        # Before the statement: the lease began no earlier than this
+        # Measured before the statement, because the lease begins no earlier
         started_at = self._clock.monotonic()
         with self._lock:
             before = dict(self._tokens)
@@ -186,7 +186,7 @@ class LeaseHolder:
                     self._good_since[job_id] = started_at
                 else:
                     self._forget(job_id)
-                    # If the job still lives, its next holder can use the reply: abort only the calls of ended jobs
+                    # Abort only the calls of ended jobs. The next lease holder of a live job can use the reply
                     if job_id not in held and job_id not in live:
                         self._abort(job_id)
 

@@ -25,7 +25,7 @@ class PreparedStep:
     planned: Sequence[PlannedCall]
     needs_permits: bool = False
     needs_planning: bool = False
-    """Its calls are not planned yet: planning takes too long for the unit of work of the claim."""
+    """Whether the calls are not planned yet, because planning takes too long for the unit of work of the claim."""
 
     @property
     def message(self) -> StepMessage:
@@ -39,24 +39,24 @@ class PreparedStep:
             by_model.setdefault(str(call.chat.model), []).append(call.row["id"])
         if by_model or not self.step.recorded:
             return by_model
-        # The first reply is recorded, and may still need a retry
+        # The first reply is recorded, but a retry may need a permit
         job = self.step.job
         return {model: [f"{job.id}|{job.lease_token}"] for model in models_of(job, self.step.request)}
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A step without permits: for which model it waits, and how long."""
+    """A step without permits, with the model for which it waits, and the wait."""
 
     model: str
     permit: Permit
 
     @property
     def values(self) -> dict[str, Any]:
-        """The columns of the waiting row, with jitter, so that steps do not come back at the same moment.
+        """The new columns of the waiting step, with jitter, so that steps are not due at the same moment.
 
-        A step that waits for a slot is due at once: it is notified when a slot is free. The sweeper notifies it again
-        if that message was lost, after a longer pause the more steps wait.
+        A step that waits for a slot is due at once, and is notified when a slot is free. If this message is lost, the
+        sweeper notifies the step again. The pause before this grows with the number of waiting steps.
         """
         wait_s = round(self.permit.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
         if self.permit.is_queued:
@@ -65,7 +65,7 @@ class Deferred:
 
 
 def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
-    """Return the planned step, and whether its calls need permits. Uses no database and no broker."""
+    """Return the planned step, with whether its calls need permits. Uses no database and no broker."""
     prepared = PreparedStep(step, planned)
     return replace(prepared, needs_permits=any(step.services.limiter.must_acquire(model) for model in prepared.wanted))
 
@@ -79,7 +79,7 @@ def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Def
 
 
 def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
-    """Acquire permits for a claimed step and reserve its calls; None if it got none, or its lease was lost."""
+    """Acquire permits for a claimed step, and reserve its calls. None without permits, or if the lease was lost."""
     admitted = enter(prepared, session)
     job, database = prepared.step.job, prepared.step.services.database
     if isinstance(admitted, Deferred):
@@ -96,13 +96,13 @@ def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
 
 
 def wait(services: Services, message: StepMessage, deferred: Deferred) -> None:
-    """Queue for a slot, after the commit: a message before it would find the row still claimed."""
+    """Queue a step for a slot. Call this after the commit: a worker notified earlier finds the step still claimed."""
     if deferred.permit.is_queued:
         services.limiter.queue_for_slot(message, deferred.model)
 
 
 def record(session: LimiterSession, outcomes: Sequence[Outcome]) -> None:
-    """Report the outcomes of real calls to the limiter; recorded and cached replies say nothing about the provider."""
+    """Report outcomes to the limiter. Recorded and cached replies are left out: they say nothing about the provider."""
     made: dict[str, dict[str, ProviderError | None]] = {}
     for outcome in outcomes:
         if outcome.call_id and not outcome.is_cached:

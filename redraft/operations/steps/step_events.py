@@ -58,7 +58,7 @@ def shortcomings(record: IterationRecord, verdict: EvaluationRecord) -> list[str
 
 
 def vetoes_of(request: AnyRequest, record: IterationRecord) -> tuple[str, ...]:
-    """Return the findings of code for which an answer is not accepted, regardless of its evaluation."""
+    """Return the failed checks and grounding problems for which an answer is not accepted, whatever its score."""
     verdict = record.evaluation
     failed = [each for each in _unmet(verdict) if each["kind"] == "check"] if verdict else []
     checks = dict.fromkeys(_UNSEEN if each["hidden"] else each["gap"] or each["text"] for each in failed)
@@ -76,7 +76,7 @@ def _code_findings(request: AnyRequest, record: IterationRecord) -> Sequence[str
 
 
 def _is_by_code(verdict: EvaluationRecord) -> bool:
-    """Whether code alone names the changes: no model was called, or code verified the quotes of the model."""
+    """Whether the suggestions come from code: no model was called, or code has verified the quotes of the model."""
     has_claims = bool((verdict.grounding or {}).get("claims"))
     return has_claims or (verdict.evaluator_model is None and not verdict.criteria)
 
@@ -86,7 +86,7 @@ def _unmet(verdict: EvaluationRecord) -> list[Mapping[str, Any]]:
 
 
 def _is_ungrounded(record: IterationRecord, verdict: EvaluationRecord) -> bool:
-    """Whether that is why the answer may not be accepted."""
+    """Whether an answer may not be accepted because its sources do not support it."""
     if verdict.requirements_met is not False:
         return False
     claims = (verdict.grounding or {}).get("ungrounded_claims")
@@ -143,7 +143,7 @@ def _why_unscored(step: StepContext, current: Sequence[IterationRecord], followi
 
 
 def started(job: JobRecord, *, starts_job: bool, starts_iteration: bool) -> list[Event]:
-    """The events that precede those of a claimed step."""
+    """Return the events for the start of the job and of the iteration, if the claimed step starts them."""
     new: list[Event] = []
     if starts_job:
         new.append(event("job.started", "A worker has taken up the job."))

@@ -1,4 +1,4 @@
-"""The sweeper: notifies again of due steps, isolates suspects, and ends jobs that must not continue.
+"""The sweeper: notifies workers of due steps again, isolates suspects, and ends jobs that must not continue.
 
 Every worker runs it on a timer; several may run at the same time.
 """
@@ -29,7 +29,7 @@ from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, is_live
 log = structlog.get_logger()
 
 _BATCH = 100
-# A holder that is alive ends its own job at the deadline, with the reply that it waits for.
+# A live worker ends its own job within this time after the deadline, with the reply for which it waits.
 _DEADLINE_SLACK_S = 5.0
 _FORGET_WORKERS_S = 24 * 3600.0
 _POISON = (
@@ -44,7 +44,7 @@ class Leftovers:
 
     Attributes:
         undelivered: steps whose messages the broker did not take; the worker executes them itself.
-        suspects: steps that have lost their worker more than once; each runs in a process of its own.
+        suspects: steps that have lost several workers. Each runs in a process of its own.
     """
 
     undelivered: list[StepMessage]
@@ -56,8 +56,8 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
 
     Args:
         services: the parts.
-        with_expired: whether an expired lease proves a lost worker. After the database was away it does not, since no
-            worker could extend its leases.
+        with_expired: whether an expired lease proves a lost worker. This is false after an outage of the database,
+            because no worker could extend its leases.
         suspects_max: how many processes for suspects this worker can start.
     """
     with services.database.write() as connection:
@@ -71,7 +71,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         poison = due_steps.poison_jobs(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
     ended = _end_all(services, late, _end_overdue) + _end_all(services, poison, _end_poison_job)
-    # After the commit: a client that is woken earlier would read the old state
+    # Clients are woken after the commit, because they would read the old state before it
     for job_id in ended:
         services.queue.wake(job_id)
     return Leftovers(
@@ -86,7 +86,7 @@ def _take_due(services: Services, connection: Connection, **narrowed: Any) -> li
 
 
 def _notify_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
-    """Notify until the broker fails once: a dead broker would cost a second per message."""
+    """Notify until the broker fails once, because each message to a dead broker takes a second."""
     for index, message in enumerate(messages):
         if not services.queue.notify(message):
             return messages[index:]
@@ -110,12 +110,12 @@ def _end_all(
     for job_id in job_ids:
         try:
             with services.database.write() as connection:
-                # A step that stores its result now must be in what the job ends with
+                # With the lock, the end of the job contains the result of a step that is stored at the same time
                 transitions.lock(connection, [job_id])
                 job = jobs.get(connection, job_id)
                 has_ended = job is not None and end(services, connection, job)
         except Busy:
-            # The next round tries this job again
+            # The next sweep tries this job again
             continue
         except Unavailable:
             raise

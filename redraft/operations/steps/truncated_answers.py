@@ -18,7 +18,7 @@ _GROWTH = 2
 def evaluation_of(
     request: AnyRequest, error: ProviderError, cut: CutReply, *, model: str, number: int, attempts: int
 ) -> EvaluationRecord:
-    """The substitute for a verdict: an error without a score, and the changes for the next answer."""
+    """Return the evaluation of a truncated answer: an error without a score, and a suggestion for the next answer."""
     limit = f" The limit was {cut.limit} tokens." if cut.limit else ""
     words = f"{error.message}{limit} What came is not evaluated."
     facts = job_error(error.code, words, model=model, iteration=number, attempts=attempts)

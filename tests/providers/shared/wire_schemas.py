@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 from hypothesis import strategies as st
@@ -150,7 +150,7 @@ def _forms(value: Any, schema: Any, root: Mapping[str, Any]) -> Iterator[Any]:
         for members in product(*(_forms(value.get(name), child, root) for name, child in properties.items())):
             yield {**value, **dict(zip(properties, members, strict=True))}
     elif isinstance(value, list) and "items" in schema:
-        items: list[Any] = value
+        items = cast("list[Any]", value)
         yield from map(list, product(*(_forms(item, schema["items"], root) for item in items)))
     else:
         yield value
