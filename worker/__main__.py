@@ -23,9 +23,10 @@ from worker.pulse import end_when_frozen
 
 log = structlog.get_logger()
 
-# If the parent was killed, the worker ends soon, so that the next one gets its leases.
+# If the parent was killed, the worker ends soon, so that the next worker gets its leases.
 _ORPHAN_GRACE_S = 4.0
-# Waiting threads request the interpreter lock at this interval; at Python's 5 ms that took a twelfth of the CPU.
+# Waiting threads request the interpreter's lock at this interval. With Python's default of 5 ms, the requests took a
+# twelfth of the CPU time
 _SWITCH_S = 0.02
 
 
@@ -36,7 +37,7 @@ def _is_wanted() -> bool:
         return False
     end_with_parent(min(settings.shutdown_grace_s, _ORPHAN_GRACE_S))
     if settings.is_embedded_database:
-        # The folder's lock, which our guard holds, proves that no other worker lives
+        # Our guard has the lock of the folder, so no other worker is alive
         take_over(services)
     return True
 
@@ -46,14 +47,14 @@ def _ignore(_number: int, _frame: FrameType | None) -> None:
 
 
 class Worker(celery_app.Worker):
-    """Celery's worker, which handles SIGTERM once: a second one would wait for locks that the first handler holds."""
+    """Celery's worker. It handles SIGTERM once, because a second handler would wait for the locks of the first one."""
 
     def install_platform_tweaks(self, worker: Any) -> None:
         super().install_platform_tweaks(worker)
         stop = cast("Callable[[int, FrameType | None], None]", signal.getsignal(signal.SIGTERM))
 
         def stop_once(number: int, frame: FrameType | None) -> None:
-            # Not SIG_IGN: child processes would inherit it
+            # Not SIG_IGN, because child processes would inherit it
             signal.signal(signal.SIGTERM, _ignore)
             stop(number, frame)
 
@@ -82,10 +83,10 @@ def main() -> int:
 
 
 def _start() -> bool:
-    """Start the timers; a worker that cannot start logs the reason in one line and ends."""
+    """Start the timers, and return True. If this fails, log the reason in one line, and return False."""
     try:
         start()
-    except Exception as error:  # noqa: BLE001 - after any exception a partly started worker would hold jobs for ever
+    except Exception as error:  # noqa: BLE001 - after an exception, a partly started worker would keep jobs
         words = redact(str(error)).strip().partition("\n")[0]
         log.critical("worker_cannot_start", error=f"{type(error).__name__}: {words}", advice="Run `redraft doctor`.")
         return False
@@ -93,5 +94,5 @@ def _start() -> bool:
 
 
 if __name__ == "__main__" and _is_wanted():
-    # Through the class, not the command line, which imports a whole shell for each worker.
+    # The class is used without Celery's command line, which imports many modules that a worker does not need
     sys.exit(main())

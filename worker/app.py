@@ -27,13 +27,13 @@ from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()
 
-# Part of the grace period: for webhooks that are being sent when all else has ended.
+# The part of the grace period for webhooks that are still being sent at the end
 _LAST_DELIVERIES_S = 3.0
 
 settings = Settings()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
-# One of each per process, created before any thread needs them; nothing is connected yet.
+# Created at the import, before any thread needs them. They connect on first use
 services = build_runtime(settings, database_connections=QUICK_THREADS)
 engine = Engine()
 monitor = Monitor()
@@ -103,15 +103,15 @@ def _set_up_logging(**_: object) -> None:
 
 
 def start() -> None:
-    """Start the timers before the broker is connected: due jobs do not need it.
+    """Start the timers before the broker is connected, because due jobs do not need the broker.
 
-    Not in a signal of Celery, which would swallow an exception and leave a worker without timers.
+    No signal handler of Celery calls this: Celery would ignore an exception, and the worker would have no timers.
     """
     schedule.start()
     try:
         services.providers.warm_up()
     except RedraftError as error:
-        # Its jobs fail with the same reason; jobs with other models still run
+        # Jobs with this model fail with the same reason, but jobs with other models can run
         log.warning("default_model_unusable", reason=error.message)
 
 

@@ -1,7 +1,7 @@
 """Consumes messages for a worker. The broker deletes each message when the worker receives it.
 
-Celery's early acknowledgement would cost two transactions per message, an eighth of a worker's CPU. A message that is
-lost with its worker is sent again by the sweeper.
+Celery's early acknowledgement would cost two transactions per message, and an eighth of a worker's CPU time. If a
+message is lost with its worker, the sweeper sends it again.
 """
 
 import os
@@ -31,7 +31,7 @@ _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError
 
 
 class Unacknowledged(redis.QoS):
-    """Drops malformed messages among the unacknowledged ones, which each worker restores at its start."""
+    """Drops malformed messages among the unacknowledged messages, which each worker restores at its start."""
 
     def restore_by_tag(self, tag: Any, client: Any = None, leftmost: bool = False) -> None:  # noqa: FBT001, FBT002 - kombu's
         try:
@@ -44,7 +44,7 @@ class Unacknowledged(redis.QoS):
 
 
 class Channel(redis.Channel):
-    """Drops malformed messages: a client of the broker must not be able to end its workers."""
+    """Drops malformed messages, so that a client of the broker cannot end its workers."""
 
     QoS = Unacknowledged
 
@@ -85,10 +85,10 @@ class ReceivedOnce(Request):
 
 
 class StepTask(Task[Any, Any]):
-    """The base of all tasks here."""
+    """The base class of all tasks of this app."""
 
     abstract = True
-    # `monitoring.py` sends the events of each step: a message can lead to several steps, or to none
+    # `monitoring.py` sends the events of each step instead, because a message can lead to several steps, or to none
     send_events = False
     Request = f"{ReceivedOnce.__module__}:{ReceivedOnce.__name__}"
 
@@ -97,7 +97,7 @@ class EnginePool(BasePool):
     """Runs tasks on the engine. A task returns when its step has begun, and counts as running until its step ends.
 
     While as many steps run as the worker's concurrency allows, the worker takes no message
-    (`worker_disable_prefetch`). Only a timer would wake it then, up to a second later, so each end of a step does.
+    (`worker_disable_prefetch`). Each end of a step wakes the worker, because a timer would do so up to a second later.
     """
 
     limit: int
@@ -109,7 +109,7 @@ class EnginePool(BasePool):
         self._running: set[Future[None]] = set()
 
     def on_stop(self) -> None:
-        """Wait for the steps in flight; the worker's grace period bounds it."""
+        """Wait for the steps in flight, at most until the end of the worker's grace period."""
         wait(list(self._running))
 
     def on_apply(

@@ -1,4 +1,4 @@
-"""The limit of open files of a worker process: each model call in flight has a socket."""
+"""Raises the limit of open files of a worker process, because each model call in flight has a socket."""
 
 import resource
 from contextlib import suppress
@@ -14,14 +14,14 @@ _CALLS_PER_STEP = 4
 
 
 def allow_descriptors(concurrency: int) -> None:
-    """Raise this process's limit of open files as far as its steps need it; warn if the hard limit is too low.
+    """Raise the limit of open files to what the steps of this process need. Warn if the hard limit is too low.
 
-    Many systems start processes with a soft limit of 1,024, which would fail the calls of a larger concurrency.
+    Many systems start processes with a soft limit of 1,024, with which calls fail at a high concurrency.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = min(_finite(hard), _CALLS_PER_STEP * concurrency + _OTHERS)
     if allowed > _finite(soft):
-        # Some systems refuse values below the hard limit, too
+        # Some systems refuse even values below the hard limit
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     limit, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], concurrency + _OTHERS

@@ -1,4 +1,4 @@
-"""Reports each step to Celery's monitoring as a task of its own, also a step for which no message was sent."""
+"""Reports each step to Celery's monitoring as a task, even a step for which no message was sent."""
 
 import time
 from collections.abc import Callable, Generator
@@ -11,22 +11,23 @@ from redraft.operations.steps.context import StepResult, Watched, unwatched
 
 
 class Monitor:
-    """Sends the task events of steps while a `-E` or `celery control enable_events` asks for them."""
+    """Sends the task events of steps if `-E` or `celery control enable_events` has enabled them."""
 
     def __init__(self) -> None:
         self._consumer: Any = None
 
     def attach(self, worker: Any) -> None:
-        """Use the event dispatcher of this worker's consumer, which replaces it at each new connection."""
+        """Use the event dispatcher of this worker's consumer. After each reconnect, this is a new dispatcher."""
         self._consumer = worker.consumer
 
     def watch(self, message: StepMessage) -> Watched:
-        """Report the step that is executed in this context; without monitoring this sends and computes nothing.
+        """Report the step that is executed in this context. Without monitoring, nothing is sent or computed.
 
-        The context takes the stored result. Without one the step counts as failed: its lease was lost.
+        The context yields a function that gets the stored result. Without a result, the step counts as failed, because
+        its lease was lost.
         """
         dispatcher = getattr(self._consumer, "event_dispatcher", None)
-        # Without task events the dispatcher still sends the worker's heartbeats, as its only group
+        # A dispatcher without the group `task` sends only the heartbeats of the worker
         if dispatcher is None or not dispatcher.enabled or (dispatcher.groups and "task" not in dispatcher.groups):
             return unwatched(message)
         return self._report(message)
@@ -50,13 +51,13 @@ class Monitor:
 
     def _send(self, kind: str, step_id: str, **facts: Any) -> None:
         dispatcher = self._consumer.event_dispatcher
-        # None while the consumer connects again: then the event is lost, as Celery loses its own
+        # None while the consumer reconnects. Then the event is lost, like Celery's own events
         if dispatcher is not None:
             dispatcher.send(kind, uuid=step_id, **facts)
 
 
 def _id_of(job_id: str, step_no: int) -> str:
-    # The same on each worker: an attempt that repeats the step shows as the same task
+    # Each worker computes the same id, so that all attempts of a step are shown as one task
     return f"{job_id}.{step_no}"
 
 
@@ -74,7 +75,7 @@ def _described(message: StepMessage) -> dict[str, Any]:
 
 
 def _outcome_of(stored: StepResult) -> tuple[str, str]:
-    """The kind of the last event of a step, and its error."""
+    """Return the type of the last event of a step, and the error of the step."""
     error = _error_of(stored)
     if error is None:
         return "task-succeeded", ""
@@ -83,7 +84,7 @@ def _outcome_of(stored: StepResult) -> tuple[str, str]:
 
 
 def _error_of(stored: StepResult) -> ProviderError | None:
-    """The error of the last call that failed, if no call of the step has a reply or if the job ended with an error."""
+    """Return the error of the last failed call, if no call of the step has a reply or the job ended with an error."""
     failed = [outcome.error for outcome in stored.outcomes if outcome.error is not None]
     has_reply = any(outcome.text is not None or outcome.cut for outcome in stored.outcomes)
     return failed[-1] if failed and (not has_reply or (stored.values or {}).get("error")) else None

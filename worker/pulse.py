@@ -15,13 +15,13 @@ _PULSES = 8
 def end_when_frozen(after_s: float, arguments: list[str], is_alive: Callable[[], bool] = lambda: True) -> None:
     """Exit with 1 and a traceback of each thread if no Python thread runs for `after_s`.
 
-    The timer is a thread of faulthandler, which does not need the interpreter's lock. The guard of this process,
-    if it has one, gets signs of life: it ends a process that cannot do so itself, such as one that was stopped.
+    The timer is a thread of faulthandler, which does not need the interpreter's lock. If this process has a guard, the
+    guard gets signs of life. It kills a process that cannot exit itself, such as a process that SIGSTOP has stopped.
 
     Args:
-        after_s: how long.
-        arguments: of this process; among them where the signs of life go.
-        is_alive: while it is false, this process counts as frozen, too.
+        after_s: the time without a running Python thread, in seconds.
+        arguments: the arguments of this process, which name the file descriptor for the signs of life.
+        is_alive: while it returns false, this process counts as frozen, too.
     """
     threading.Thread(target=_postpone, args=(after_s, pulse_of(arguments), is_alive), name="pulse", daemon=True).start()
 

@@ -1,6 +1,6 @@
-"""Runs suspects, steps that have lost their worker more than once, each in a process of its own.
+"""Runs each suspect in a process of its own. A suspect is a step that has lost several workers.
 
-A step that crashes its process then harms no other step; one that does not simply finishes.
+If the step crashes its process, it harms no other step. Otherwise the step ends as usual.
 """
 
 import subprocess
@@ -42,7 +42,7 @@ class Quarantine:
             if self._is_closed or (running is not None and running.poll() is None):
                 return
             log.warning("suspect_runs_alone", job_id=message.job_id, step=message.step)
-            # A session of its own: Ctrl-C in a terminal reaches only the worker, which ends the process in order.
+            # In its own session, so that Ctrl-C reaches only the worker, which then ends the process in order
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 guarded(
                     [sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S, silent_s=self._silent_s
@@ -54,7 +54,7 @@ class Quarantine:
             self._processes[message.job_id] = process
 
     def close(self) -> None:
-        """Terminate all processes; each gets the grace period of a worker."""
+        """Send SIGTERM to all processes. Each process has the grace period of a worker."""
         with self._lock:
             self._is_closed = True
             for process in self._processes.values():

@@ -1,4 +1,4 @@
-"""Handles exceptions of a step. Provider failures never get here: the operations store them as outcomes."""
+"""Handles exceptions of a step. Provider failures are no exceptions here, because steps store them as outcomes."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def handle_failures(services: Services, job_id: str) -> Generator[None]:
-    """Reschedule a crashed step. If the database is away, the lease expires and the sweeper recovers the step."""
+    """Reschedule a crashed step. If the database fails, the lease expires, and the sweeper recovers the step."""
     try:
         try:
             yield

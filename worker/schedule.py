@@ -17,19 +17,19 @@ from redraft.operations.steps.leases import LeaseHolder
 
 log = structlog.get_logger()
 
-# The part of the grace period that is reserved for releasing the leases: seconds at most, and share at most.
+# Reserved at the end of the grace period to release the leases: the smaller of these seconds and this share.
 _RELEASE_S, _RELEASE_PART = 2.0, 0.25
 
 
-# Longer than a round of the heartbeat can take, whose waits for the database are all bounded
+# Longer than any heartbeat can take, because its waits for the database have timeouts
 _HUNG_S = 300.0
-# After the grace period, until the process is killed.
+# The time from the end of the grace period until the process is killed.
 _HARD_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Periodic work in a thread of its own; pauses have jitter, so that workers do not act at the same moment."""
+    """Periodic work in its own thread. The pauses have jitter, so that workers do not act at the same moment."""
 
     name: str
     every_s: float
@@ -39,7 +39,7 @@ class Timer:
 
 
 class Schedule:
-    """Runs the heartbeat, which extends the leases, and further timers; their threads end shortly after `stop`."""
+    """Runs the heartbeat, which extends the leases, and further timers. Their threads end shortly after `stop`."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Schedule:
         threading.Thread(target=self._await_shutdown, name="grace", daemon=True).start()
 
     def begin_shutdown(self) -> None:
-        """Take no new step; steps in flight get the grace period.
+        """Take no new step. Steps in flight have the grace period to end.
 
-        Safe in signal handlers: it takes no lock, since the interrupted code may hold one.
+        Signal handlers can call this. It takes no lock, because the interrupted code may hold that lock.
         """
         self._holder.close()
         self._shutdown_requested.put(None)
@@ -73,7 +73,7 @@ class Schedule:
     def _await_shutdown(self) -> None:
         self._shutdown_requested.get()
         limit_s = self._services.settings.shutdown_grace_s + _HARD_END_S
-        # A database or broker that hangs can block every thread
+        # The process is killed in any case, because a database or broker that hangs can block every thread
         hard_end = threading.Timer(limit_s, os._exit, (1,))
         hard_end.daemon = True
         hard_end.start()
@@ -83,10 +83,10 @@ class Schedule:
             self._end_grace()
 
     def _end_grace(self) -> None:
-        """Release the leases and end the process after the grace period: Celery would wait for its threads for ever."""
+        """Release the leases and end the process after the grace period. Celery would wait for its threads for ever."""
         grace_s = self._services.settings.shutdown_grace_s
         deadline = time.monotonic() + grace_s - min(_RELEASE_S, _RELEASE_PART * grace_s)
-        # Until the end: a step that was being claimed when the signal came is in flight only later
+        # Check repeatedly, because a step that is claimed during the signal is in flight only later
         while not self._stopping.wait(0.05):
             if self._holder.in_flight and time.monotonic() >= deadline:
                 log.warning("grace_is_over", in_flight=self._holder.in_flight)
@@ -98,7 +98,7 @@ class Schedule:
         os._exit(code)
 
     def stop(self) -> None:
-        """Release all leases, and notify workers of their steps."""
+        """Release all leases, and notify other workers of the released steps."""
         self._stopping.set()
         for timer in self._timers:
             timer.is_wanted.set()
@@ -112,7 +112,7 @@ class Schedule:
 
     def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():
-            # Before the work: a request that comes meanwhile leads to another round
+            # Cleared before the work, so that a request during the work leads to another round
             timer.is_wanted.clear()
             try:
                 timer.work()
@@ -124,11 +124,11 @@ class Schedule:
             timer.is_wanted.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
 
     def beat_now(self) -> None:
-        """Begin a heartbeat without waiting for the end of its pause."""
+        """Start a heartbeat now, without waiting for the end of the pause."""
         self._heartbeat.is_wanted.set()
 
     def is_beating(self) -> bool:
-        """Whether the heartbeat's thread runs, with a database or without one."""
+        """Whether the thread of the heartbeat makes progress. An outage of the database does not count."""
         return time.monotonic() - self._beat_at < _HUNG_S + 2 * self._services.settings.heartbeat_s
 
     def _beat(self) -> None:

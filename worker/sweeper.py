@@ -1,4 +1,4 @@
-"""Runs the sweeper in a worker: executes undelivered steps itself, and isolates suspects."""
+"""Runs the sweeper in a worker. The worker executes undelivered steps itself, and isolates suspects."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,8 +15,8 @@ class Sweeper:
     """Sweeps on a timer of the worker.
 
     Args:
-        services: the parts.
-        holder: this process's leases.
+        services: the services of this process.
+        holder: the leases of this process.
         begin_step: begins a step in this worker.
     """
 
@@ -37,7 +37,7 @@ class Sweeper:
             suspects_max=self._quarantine.free_places,
         )
         retention.forget_some(self._services)
-        # Jobs still progress if the broker is down, only slower
+        # So jobs make progress without a broker, but more slowly
         room = self._services.settings.worker_concurrency - self._holder.in_flight
         for message in leftovers.undelivered[: max(0, room)]:
             self._begin_step(message)

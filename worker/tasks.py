@@ -1,4 +1,4 @@
-"""The tasks: decode a message, and begin the step."""
+"""The tasks. Each task decodes its message and begins the step."""
 
 from celery.worker.control import control_command
 

@@ -1,7 +1,7 @@
-"""Ends a worker whose consumer is dead although its heartbeat and its timers run.
+"""Ends a worker whose consumer receives no messages, although its heartbeat and its timers run.
 
-Each worker sends itself a canary: a message to its own queue, through the same loop as all others. A worker that
-receives no message for some time ends, so that its supervisor starts another one.
+Each worker sends canaries to itself. A canary is a message in the worker's own queue, and the consumer handles it like
+all messages. A worker that receives no message for some time ends, so that its supervisor starts another worker.
 """
 
 import time
@@ -18,14 +18,14 @@ CHECKS_PER_PERIOD = 4
 
 
 class Watchdog:
-    """One per worker process.
+    """The watchdog of a worker process.
 
     Args:
         queue: the broker.
-        worker_id: whose canary queue.
-        deaf_after_s: how long a worker may receive no message.
-        is_excused: whether it takes no messages now, because all threads are busy or it is stopping.
-        on_deaf: called when it has received no message for that long.
+        worker_id: the id of this worker, which names its canary queue.
+        deaf_after_s: the longest time without a received message.
+        is_excused: whether the worker takes no messages now, because all its slots are used or it is stopping.
+        on_deaf: called when the worker has received no message for `deaf_after_s`.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Watchdog:
         self._last_message_at = time.monotonic()
 
     def reset(self) -> None:
-        """Note that a message was received."""
+        """Record that a message was received."""
         self._last_message_at = time.monotonic()
 
     def check(self) -> None:
-        """Check on a timer. Time counts only while the broker takes canaries: without a broker no message can come."""
+        """Check the time since the last message. It counts only while the broker accepts canaries."""
         if self._is_excused() or not self._queue.send_canary(self._worker_id):
             self.reset()
             return

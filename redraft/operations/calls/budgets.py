@@ -1,4 +1,4 @@
-"""Budgets of jobs and runs: the worst case of each call must fit into the remaining budget."""
+"""Budgets of jobs and runs: the maximum cost of each call must fit into the remaining budget."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,27 +18,27 @@ from redraft.storage.jobs import calls
 from redraft.storage.jobs.jobs import JobRecord
 
 OUTPUT_BOUND = 8192
-"""Output tokens of a call that names no limit of its own, in a job with a budget."""
+"""The output limit in tokens of a call without its own limit, in a job with a budget."""
 
 _SHORTEST_OUTPUT = 256
 _NANO = 1_000_000_000
-# No tokenizer makes more than one token of two bytes of a natural language.
+# Tokenizers make at most one token per two bytes of a natural language
 BYTES_PER_TOKEN = 2
 
 Planner = Callable[[int | None], PlannedCall]
 
 
-class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, not a fault
+class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, and no error of the program
     """The next call could cost more than the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The spending of a job, with open and lost calls at their worst case.
+    """The spending of a job. Open and lost calls count with their maximum cost.
 
     Attributes:
-        run_leaves: the remaining budget of the job's run; None if there is none. Calls that are open or of unknown
-            outcome count at their worst case.
+        run_leaves: the remaining budget of the job's run; None if the run has no budget. Open calls and calls with
+            unknown outcome count with their maximum cost.
     """
 
     tokens: int
@@ -47,7 +47,7 @@ class Spent:
 
 
 def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
-    """Read the spending of a job from the ledger; None if the job has no budget."""
+    """Read the spending of a job from the ledger. None if neither the job nor its run has a budget."""
     leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
     if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
         return None
@@ -58,14 +58,14 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
     budget = runs.max_cost(connection, run_id)
     if budget is None:
         return None
-    # Locks the run: calls that other workers plan at this moment must be counted
+    # With the lock, calls that other workers plan at the same time are counted
     runs.lock(connection, run_id)
     open_calls = _worst(services, calls.open_in_run(connection, run_id))
     return budget - spent_of_run(connection, services, run_id) - open_calls
 
 
 def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
-    """The spending of a run in billionths of a USD. Calls of unknown outcome count at their worst case."""
+    """Return the spending of a run in 1e-9 USD. Calls with unknown outcome count with their maximum cost."""
     untold = [row for row in calls.unpriced_in_run(connection, run_id) if _may_have_cost(row)]
     return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
 
@@ -102,7 +102,7 @@ def _worst_usage(body: Mapping[str, Any]) -> Usage:
 
 
 def worst_cost(services: Services, request: AnyRequest) -> int:
-    """The maximum cost of a normalised request's dearest first call, in billionths of a USD; 0 if unknown."""
+    """Return the maximum cost of the most expensive first call of a normalised request, in 1e-9 USD; 0 if unknown."""
     output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, services.settings.evaluator_max_output_tokens)
     usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
     return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
@@ -111,18 +111,18 @@ def worst_cost(services: Services, request: AnyRequest) -> int:
 def plan_within(
     services: Services, before: Spent, limits: Limits, plan: Planner, *, asked: int | None, calls: int = 1
 ) -> PlannedCall:
-    """Plan a call whose worst case fits the budget; its output limit is lowered if necessary.
+    """Plan a call whose maximum cost fits into the budget. Its output limit is lowered if necessary.
 
     Args:
-        services: the parts.
-        before: what the job has spent so far.
+        services: the services.
+        before: the spending of the job so far.
         limits: its budgets.
         plan: plans the call with an output limit.
-        asked: the limit that the user or the settings name, in tokens.
-        calls: how many such calls are made at once.
+        asked: the output limit of the user or the settings, in tokens.
+        calls: the number of such calls that are made at the same time.
 
     Raises:
-        BudgetExhausted: even the shortest call could cost more than is left.
+        BudgetExhausted: even the shortest call could cost more than the remaining budget.
     """
     output = asked or OUTPUT_BOUND
     while True:

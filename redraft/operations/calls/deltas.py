@@ -14,8 +14,8 @@ _PAUSE_S = 0.05
 class DeltaPublisher:
     """Joins pieces of text and publishes them about twenty times a second. Lost pieces are not sent again.
 
-    The pieces are cleaned like the stored answer, so that they add up to it. An empty piece withdraws all pieces before
-    it.
+    The pieces are cleaned like the stored answer, so that the joined pieces equal it. An empty piece removes all
+    earlier pieces.
     """
 
     def __init__(self, queue: Queue, slot: Slot, attempt: int, is_ours: Callable[[], bool]) -> None:
@@ -37,7 +37,7 @@ class DeltaPublisher:
     def flush(self) -> None:
         """Publish the pending pieces."""
         raw = "".join(self._pending)
-        # Half a surrogate pair waits for its other half
+        # The first half of a surrogate pair is not a character, so it is published with the second half
         is_half = raw[-1:] >= "\ud800" and raw[-1:] <= "\udbff"
         self._pending = [raw[-1]] if is_half else []
         text = clean(raw[:-1] if is_half else raw)

@@ -1,4 +1,4 @@
-"""Records the outcomes of calls in the ledger: together with their step, or each at once."""
+"""Records the outcomes of calls in the ledger, either together with the result of their step or each at once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from redraft.storage.engine.statements import Change
 from redraft.storage.jobs import calls, transitions
 
 RECORD_REPLY_S = 3600.0
-"""How long a thread retries to store a reply while the database is away: the reply is already paid for."""
+"""The time for which a thread tries to store a reply if the database fails, because the reply is already paid."""
 
 
 def sum_usage(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Sum the usage of calls, as columns of their job."""
+    """Sum the usage of calls, by the usage columns of a job."""
     total: dict[str, int] = {}
     for outcome in outcomes:
         for name, amount in (outcome.usage or {}).items():
@@ -56,12 +56,12 @@ def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outc
 
 
 def stored(outcome: Outcome, closed: Sequence[calls.ClosedCall] = ()) -> Outcome:
-    """The outcome after its row was closed."""
+    """Return the outcome as it is after its row was closed."""
     return replace(outcome, row_update=None, came_second=any(each.status == "dup" for each in closed))
 
 
 def unclear_ends(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
-    """Return a job's warnings about replies that were used although their finish reason does not say they are whole."""
+    """Return warnings about used replies whose finish reason does not show that they are complete."""
     return [
         {"code": "finish_reason_unknown", "message": _unclear_end(model, reason)}
         for model, reason in dict.fromkeys(

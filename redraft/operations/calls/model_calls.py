@@ -33,9 +33,9 @@ _LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a call in its job: at most one reply is used per slot.
+    """The position of a call in its job. At most one reply per slot is used.
 
-    A draft has no job: its `job_id` is empty, its iteration and its candidate are 0.
+    A draft has no job, so its `job_id` is empty, and `iteration` and `candidate` are 0.
     """
 
     job_id: str
@@ -46,7 +46,7 @@ class Slot:
 
     @property
     def key(self) -> SlotKey:
-        """The place of the call among the calls of the same kind of step."""
+        """The position of the call among the calls of the same type of step."""
         return self.iteration, self.candidate, self.seq
 
 
@@ -62,7 +62,7 @@ class PlannedCall:
 
 @dataclass(frozen=True, slots=True)
 class CutReply:
-    """A reply that was cut off at its output limit; `limit` is in tokens, None where it is unknown."""
+    """A reply that was cut off at its output limit. `limit` is in tokens; None if it is unknown."""
 
     text: str
     limit: int | None
@@ -73,11 +73,11 @@ class Outcome:
     """The outcome of a call: a text, or an error.
 
     Attributes:
-        call_id: the call; None if an earlier holder of the step made it.
-        row_update: the values that close its row in the ledger; None when the row is closed.
-        came_second: the ledger already contains another reply for the slot; that reply is used.
-        cut: the text of a reply that was cut off; the error says why.
-        loose_schema: how the schema was sent and why, if the provider does not enforce it.
+        call_id: the id of the call; None if an earlier lease holder of the step made it.
+        row_update: the values that close the row of the call in the ledger; None if the row is closed.
+        came_second: whether the ledger already has another reply for the slot, which is used instead.
+        cut: the text of a reply that was cut off; `error` has the reason.
+        loose_schema: the form of the sent schema and the reason for it, if the provider does not enforce the schema.
     """
 
     slot: Slot
@@ -123,7 +123,7 @@ class Ask:
 def plan_call(
     services: Services, slot: Slot, kind: str, chat: Chat, *, token: int, attempt: int, is_cached: bool = False
 ) -> PlannedCall:
-    """Plan a call with its row for the ledger; `is_cached` allows it to use and to fill the reply cache."""
+    """Plan a call with its row for the ledger. With `is_cached`, it may use and fill the reply cache."""
     body = services.providers.get(chat.model).wire_body(chat)
     row = {
         "id": new_id("call"),
@@ -182,7 +182,7 @@ def _answered(
     """Return a generator's reply without its thinking. `verdict_parsing` removes the thinking of evaluators.
 
     Raises:
-        UnusableReply: the reply holds nothing but thinking.
+        UnusableReply: the reply has only thinking.
     """
     if planned.slot.step != Step.GENERATE:
         return reply
@@ -304,7 +304,7 @@ def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply
 
 
 def sent_limit(body: Mapping[str, Any]) -> int | None:
-    """The output limit that a request body names, in tokens."""
+    """Return the output limit in a request body in tokens, or None."""
     return next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), None)
 
 
@@ -314,7 +314,7 @@ def may_have_cost(http_status: int | None) -> bool:
 
 
 class _Spent:
-    """The cost of a reply, as columns of its row and as sums for its job."""
+    """The cost of a reply, for the columns of its row and for the sums of its job."""
 
     def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
         cost = services.providers.price(planned.chat.model, usage)
@@ -357,7 +357,7 @@ def _loose_schema(planned: PlannedCall) -> str | None:
 
 
 def storable_reason(finish_reason: str | None) -> str | None:
-    """Cut a finish reason to the column's length: a server may send any text."""
+    """Cut a finish reason to the length of its column, because a server may send any text."""
     return clean(finish_reason)[:40] if finish_reason else None
 
 

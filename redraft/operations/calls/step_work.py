@@ -1,4 +1,4 @@
-"""The model calls that a step yields while it works.
+"""The form of a step: a generator that yields its model calls.
 
 A step makes no model call itself. It is a generator that yields calls. The engine resumes it with the reply of a call,
 or raises the provider's error at the `yield`. Between two calls a step may use the database and the CPU. So a step
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ModelCall:
-    """A call to a model; the step is resumed with its `ChatReply`.
+    """A call to a model. The step is resumed with the `ChatReply`.
 
     Attributes:
-        seconds: how long the call took; set before the step is resumed.
+        seconds: the duration of the call. It is set before the step is resumed.
     """
 
     provider: Provider
@@ -47,25 +47,25 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Parts of a step that work at the same time, at most `width` of them; the step gets the list of their results."""
+    """Parts of a step, of which `width` run at the same time. The step is resumed with the list of their results."""
 
     parts: Sequence["Work[Any]"]
     width: int
 
 
 class Pace(Enum):
-    """How long a step uses a thread between its calls."""
+    """The speed of a step between its calls, which decides in which thread pool it runs."""
 
     SLOW = "slow"
     """The step may hold a thread for long: child processes check its answers, or its texts are long."""
 
 
 Work = Generator[ModelCall | Together | Pace, Any, T]
-"""A step, or a part of one, that returns a `T`."""
+"""A step or a part of a step that returns a `T`."""
 
 
 def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]]:
-    """Work on parts at the same time; a single part needs no scheduling."""
+    """Run parts of a step at the same time. A single part runs directly."""
     if len(parts) == 1:
         return [(yield from parts[0])]
     if not parts:
