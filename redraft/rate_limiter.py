@@ -1,6 +1,6 @@
 """Rate limits of models, which all workers share through Valkey.
 
-A permit takes one Lua script, and a model without a limit takes no request. No thread waits here: a step without a
+One Lua script acquires a permit, and a model without a limit needs no script. No thread waits here: a step without a
 permit is rescheduled. A step can wait for a slot without polling: when a slot is free, the step is notified, and the
 slot is reserved for it for some seconds.
 """
@@ -98,7 +98,7 @@ for i = 1, #popped, 2 do
 end
 return called
 """
-# A slot outlives the timeout of its call by `slack_ms`, since a reply is stored after it. A slot is reserved for a
+# A slot outlives the timeout of its call by `slack_ms`, in which the reply is stored. A slot is reserved for a
 # notified step for `promise_ms`. The keys of an unused limit expire after `forget_ms`.
 _TIMES = MappingProxyType({"slack_ms": 10_000, "promise_ms": 3_000, "forget_ms": 3_600_000})
 
@@ -120,7 +120,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """Calls to report with the next script: the slots of `left` are free again; `made` were made without a permit."""
+    """Calls that the next script reports: `left` have ended and free their slots, `made` were made without a permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()
@@ -158,7 +158,7 @@ class _Limits:
         return Permit(0, min(_RECHECK_MAX_S, _RECHECK_S_EACH * ahead), is_queued=True)
 
     def release(self, limit: "NamedLimit", report: _Report, newcomer: StepMessage | None = None) -> list[StepMessage]:
-        """Release slots, add the newcomer to the queue, and return the waiting steps to notify."""
+        """Release slots, add the step `newcomer` to the queue, and return the waiting steps to notify."""
         if limit.calls_at_once is None and not report.made:
             return []
         ask = {"step": _encode(newcomer) if newcomer else ""}

@@ -35,7 +35,7 @@ def plan(step: StepContext) -> list[PlannedCall]:
 
 
 def prepare(step: StepContext) -> None:
-    """Compute inputs of planning and slow results, outside of a unit of work. The results are cached."""
+    """Compute verdicts and prompts for planning, outside of a unit of work. The step keeps them."""
     for question in _questions(step, evaluate_by_code(step, _audited(step))):
         prompt_of(step, question)
 

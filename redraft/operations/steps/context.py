@@ -53,7 +53,7 @@ CLAIMED: dict[str, Any] = {"step_claims": 1}
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """A claimed step: its job, the iterations so far, and the replies that earlier holders of this step recorded."""
+    """A claimed step: its job, the iterations so far, and the replies that earlier lease holders recorded."""
 
     services: Services
     holder: LeaseHolder
@@ -182,7 +182,7 @@ def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: i
     """Plan a call of this step within the job's budget.
 
     Raises:
-        BudgetExhausted: the call could cost more than is left.
+        BudgetExhausted: the call could cost more than the remaining budget.
     """
 
     def with_limit(tokens: int | None) -> PlannedCall:

@@ -41,7 +41,7 @@ def _current(step: StepContext) -> list[IterationRecord]:
 
 
 def prepare(step: StepContext) -> None:
-    """Compute inputs of planning and slow results, outside of a unit of work. The results are cached."""
+    """Compute verdicts and prompts for planning, outside of a unit of work. The step keeps them."""
     for question in _questions(step, evaluate_by_code(step, _current(step))):
         prompt_of(step, question)
 

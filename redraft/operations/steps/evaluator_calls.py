@@ -103,7 +103,7 @@ def plan(step: StepContext, asked: Sequence[EvaluatorQuestion]) -> list[PlannedC
     """Plan the first call of each question that has no recorded reply.
 
     Raises:
-        BudgetExhausted: all calls together could cost more than is left.
+        BudgetExhausted: the sum of the calls could cost more than the remaining budget.
     """
     # A continuation may ask another question in the same slot
     is_first = step.job.continuations == 0

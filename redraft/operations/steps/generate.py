@@ -60,7 +60,7 @@ def plan(step: StepContext) -> list[PlannedCall]:
 
 
 def prepare(step: StepContext) -> None:
-    """Compute inputs of planning and slow results, outside of a unit of work. The results are cached."""
+    """Compute the prompt for planning, outside of a unit of work. The step keeps it."""
     _prompt(step)
 
 

@@ -65,7 +65,7 @@ class Deferred:
 
 
 def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
-    """Return the planned step, with whether its calls need permits. Uses no database and no broker."""
+    """Return the planned step, and set `needs_permits`. Uses no database and no broker."""
     prepared = PreparedStep(step, planned)
     return replace(prepared, needs_permits=any(step.services.limiter.must_acquire(model) for model in prepared.wanted))
 
@@ -79,7 +79,7 @@ def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Def
 
 
 def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
-    """Acquire permits for a claimed step, and reserve its calls. None without permits, or if the lease was lost."""
+    """Acquire permits for a claimed step, and reserve its calls. None if it gets no permits, or lost the lease."""
     admitted = enter(prepared, session)
     job, database = prepared.step.job, prepared.step.services.database
     if isinstance(admitted, Deferred):

@@ -110,7 +110,7 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
 
 
 def thinking(step: StepContext, current: Sequence[IterationRecord]) -> Event:
-    """Return the reason for another iteration, from the findings about the answers of the current one."""
+    """Return the reason for another iteration, from the findings about the answers of the current iteration."""
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(
         "thinking",
