@@ -20,6 +20,7 @@ class AnthropicEvents:
 
     def __init__(self) -> None:
         self.is_ended = False
+        self.finish_reason: str | None = None
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -28,10 +29,6 @@ class AnthropicEvents:
     @property
     def is_whole(self) -> bool:
         return self.is_ended or self.finish_reason is not None
-
-    @property
-    def finish_reason(self) -> str | None:
-        return finish_reason_of(self._message)
 
     def matches_format(self, event: dict[str, Any]) -> bool:
         return text_of(event.get("type")).startswith(("message", "content_block")) or event.get("type") == "ping"
@@ -70,6 +67,7 @@ class AnthropicEvents:
             for key, value in part.items()
             if key not in {"usage", "content"} and (value is not None or key not in self._message)
         }
+        self.finish_reason = finish_reason_of(self._message)
         # The counts of a later event are totals. If an event has no value for a count, the earlier value remains
         self._usage |= {key: value for key, value in object_of(part.get("usage")).items() if value is not None}
 
@@ -92,9 +90,10 @@ class AnthropicEvents:
         self._texts[number, target].append(piece)
         if kind != "text_delta" or block.get("type") != "text":
             return ""
-        if piece.strip():
+        if piece.strip() and self.finish_reason is not None:
             # Some servers send the finish reason of a complete reply before the text
             self._message = without_early_end(self._message)
+            self.finish_reason = finish_reason_of(self._message)
         return piece
 
     def _block(self, number: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class OpenAIChunks:
 
     def __init__(self) -> None:
         self.is_ended = False
+        self.finish_reason: str | None = None
         self._head: dict[str, Any] = {}
         self._choice: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
@@ -34,10 +35,6 @@ class OpenAIChunks:
     def is_whole(self) -> bool:
         # Not every server sends [DONE]
         return self.is_ended or self.finish_reason is not None
-
-    @property
-    def finish_reason(self) -> str | None:
-        return finish_reason_of(self._choice) or finish_reason_of(self._head)
 
     def matches_format(self, event: dict[str, Any]) -> bool:
         return "choices" in event or "usage" in event or text_of(event.get("object")).startswith("chat.completion")
@@ -52,7 +49,9 @@ class OpenAIChunks:
         self._head |= {key: value for key, value in event.items() if key not in _NOT_IN_HEAD}
         self._usage = event.get("usage") or self._usage
         choices = [object_of(choice) for choice in array_of(event.get("choices"))]
-        return "".join(self._take_choice(choice) for choice in choices if not choice.get("index"))
+        text = "".join(self._take_choice(choice) for choice in choices if not choice.get("index"))
+        self.finish_reason = finish_reason_of(self._choice) or finish_reason_of(self._head)
+        return text
 
     def end(self) -> None:
         self.is_ended = True

@@ -83,7 +83,7 @@ def has_reason(value: Any) -> bool:
 def finish_reason_of(part: Mapping[str, Any]) -> str | None:
     """Return the finish reason of a choice or a message, or None."""
     # If a gateway reports a complete reply, but the server behind it reports an incomplete reply, the latter counts
-    reasons = [_reason_text(part[name]) for name in _REASONS if has_reason(part.get(name))]
+    reasons = [_reason_text(part[name]) for name in _REASONS if name in part and has_reason(part[name])]
     if not reasons:
         return None
     native = reasons[-1] if has_reason(part.get(_NATIVE_REASON)) else None
@@ -94,7 +94,8 @@ def finish_reason_of(part: Mapping[str, Any]) -> str | None:
 
 def without_early_end(part: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the finish reason of a complete reply, because more text has arrived after it."""
-    if classify_finish(finish_reason_of(part)) is not Finish.COMPLETE:
+    reason = finish_reason_of(part)
+    if reason is None or classify_finish(reason) is not Finish.COMPLETE:
         return dict(part)
     return {name: value for name, value in part.items() if name not in _REASONS}
 

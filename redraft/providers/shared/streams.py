@@ -39,7 +39,7 @@ class Collector(Protocol):
 
     @property
     def finish_reason(self) -> str | None:
-        """The finish reason of the answer. None before its end."""
+        """The finish reason of the answer. None before its end. Cheap, because it is read several times per event."""
         ...
 
     def matches_format(self, event: dict[str, Any]) -> bool:
