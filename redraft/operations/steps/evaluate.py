@@ -32,6 +32,7 @@ from redraft.operations.steps.truncated_answers import without_whole_answer
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
+# With longer sources, building the prompts would keep a unit of work open for too long
 _SOURCES_CHARS = 200_000
 
 

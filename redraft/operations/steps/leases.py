@@ -24,8 +24,11 @@ from redraft.storage.jobs.transitions import DueStep
 
 log = structlog.get_logger()
 
+# Near the end of a lease no call starts, because the lease could expire before the call is sent
 _SAFETY_S = 5.0
+# An older check of a lease does not count, because the process may have been suspended since then
 _FRESH_S = 2.0
+# `worker/schedule.py` reserves this part of the grace period for releasing the leases
 _LEAVE_S = 2.0
 
 

@@ -24,6 +24,7 @@ _NO_TIME_S = 0.01
 # Stands for the status of an error in a 200 response if the error has no status of its own
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
+# An error that asks for such a short wait is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
 # Names of error classes of aiohttp and httpx2. Not the classes, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
