@@ -14,6 +14,8 @@ from tests.simulation.site import Site
 from tests.simulation.world import NOTHING, Process
 
 _UNANSWERED = object()
+# Virtual time, which does not depend on the machine
+_REQUEST_TIMEOUT_S = 6.0
 
 
 class Client:
@@ -75,7 +77,7 @@ class Client:
 
         self._world.spawn(process, work)
         # A process that was killed or suspended gives no answer
-        answer = self._world.wait(timeout=6.0)
+        answer = self._world.wait(timeout=_REQUEST_TIMEOUT_S)
         is_waiting = False
         return _UNANSWERED if answer is NOTHING else answer
 
