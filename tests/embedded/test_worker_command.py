@@ -89,7 +89,7 @@ def test_without_a_broker_it_names_serve(folder: Folder, command: Start):
 
 def test_a_broker_that_is_away_is_waited_for(folder: Folder, command: Start, tmp_path: Path):
     worker = command(folder, "worker", broker_url=f"redis+socket://{tmp_path / 'none.sock'}")
-    worker.wait_says("keeps trying")
+    worker.wait_says("tries to connect again")
     worker.wait_says("Cannot connect")
     worker.end(signal.SIGTERM)
     folder.wait_empty()

@@ -35,6 +35,7 @@ class Office:
 
     desk: Desk
     model_server: ModelServer
+    valkey: ValkeyServer
 
     def tidy(self) -> Self:
         """Forget what an earlier test has scripted and asked."""
@@ -76,7 +77,7 @@ class Offices:
         parts.callback(worker.remove)
         server = parts.enter_context(ApiServer(create_app(settings)))
         worker.wait_ready()
-        return Office(Desk(server.client()), model_server)
+        return Office(Desk(server.client()), model_server, valkey)
 
     def _postgresql(self, server: PostgresServer) -> str:
         name = server.create_database()

@@ -60,13 +60,17 @@ def test_a_crowd_that_is_turned_away_leaves_the_worker_to_others_and_does_not_ha
 def test_two_workers_together_keep_to_a_limit_and_use_it(
     desk: Desk, services: Services, model_server: ModelServer, start_worker: StartWorker
 ) -> None:
-    model_server.play(Script(latency_s=0.2))
+    model_server.play(
+        Script(rules=(Rule(5 * [Reply("held", is_held=True)] + [Reply("one")], role="generate"),), latency_s=0.2)
+    )
     limits = json.dumps({"openai:narrow": {"calls_at_once": 5}})
     # Sweepers that hardly ever look: those who wait are called
     rare = {"REDRAFT_SWEEP_S": "1.5", "REDRAFT_RING_AGAIN_S": "10"}
     workers = [start_worker(services, REDRAFT_MODEL_LIMITS=limits, **rare) for _ in range(2)]
     workers[0].wait_ready(2)
     crowd = [desk.submit(model="openai:narrow", evaluator_model="openai:narrow")["id"] for _ in range(60)]
+    wait_until(lambda: model_server.log.max_in_flight.get("narrow") == 5, within_s=20, what="a call in each slot")
+    model_server.release()
     assert Counter(desk.finished(job_id)["stop_reason"] for job_id in crowd) == {"accepted": 60}
     asked = model_server.requests()
     assert model_server.log.max_in_flight["narrow"] == 5

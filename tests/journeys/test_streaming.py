@@ -1,13 +1,16 @@
 """Answers that are told while they are written: through a worker process, Valkey and the API to whoever watches."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from redraft.queue import delta_channel
 from tests.journeys.desks import Desk
 from tests.journeys.offices import Office
 from tests.model_server import ModelServer, Reply
 from tests.support.event_stream import EventStream, follow
+from tests.support.waiting import wait_until
 
 PIECES = [f"piece {number}, " for number in range(12)]
 ANSWER = "".join(PIECES).strip()
@@ -59,18 +62,28 @@ class Watcher:
         self.attempts.append(delta["attempt"])
 
 
-def watched(desk: Desk, **fields: Any) -> tuple[Watcher, dict[str, Any]]:
-    """Submit a job and watch it to its end; the stream is open before a worker can be done."""
-    job_id = desk.submit(stream=True, **fields)["id"]
-    watcher = Watcher()
-    with follow(desk.client, job_id) as stream:
-        watcher.watch(stream)
-    return watcher, desk.finished(job_id)
+Watch = Callable[..., tuple[Watcher, dict[str, Any]]]
 
 
-def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelServer) -> None:
-    model_server.script(generate=[Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
-    watcher, job = watched(desk)
+@pytest.fixture
+def watched(office: Office) -> Watch:
+    """Submit a job and watch it to its end; the held first reply is sent when the stream listens to its deltas."""
+
+    def watch(**fields: Any) -> tuple[Watcher, dict[str, Any]]:
+        job_id = office.desk.submit(stream=True, **fields)["id"]
+        watcher = Watcher()
+        with follow(office.desk.client, job_id) as stream:
+            wait_until(lambda: office.valkey.listeners(delta_channel(job_id)), what="a listener for deltas")
+            office.model_server.release()
+            watcher.watch(stream)
+        return watcher, office.desk.finished(job_id)
+
+    return watch
+
+
+def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelServer, watched: Watch) -> None:
+    model_server.script(generate=[Reply(pieces=PIECES, pause_s=0.1, is_held=True)], evaluate=[0.9])
+    watcher, job = watched()
     assert job["stop_reason"] == "accepted"
     assert watcher.texts[1].strip() == job["result"]["final_answer"].strip() == ANSWER
     assert watcher.types.count("answer.delta") > 3
@@ -80,11 +93,11 @@ def test_the_deltas_add_up_to_the_stored_answer(desk: Desk, model_server: ModelS
 
 
 def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdrawn(
-    desk: Desk, model_server: ModelServer
+    desk: Desk, model_server: ModelServer, watched: Watch
 ) -> None:
-    broken = Reply(pieces=["no good ", "at all ", "and cut "], pause_s=0.3, fault="stream_cut", after=2)
+    broken = Reply(pieces=["no good ", "at all ", "and cut "], pause_s=0.3, fault="stream_cut", after=2, is_held=True)
     model_server.script(generate=[broken, Reply(pieces=PIECES, pause_s=0.1)], evaluate=[0.9])
-    watcher, job = watched(desk)
+    watcher, job = watched()
     assert watcher.texts[1].strip() == job["result"]["final_answer"].strip() == ANSWER
     assert "no good" in watcher.withdrawn[0]
     assert sorted(set(watcher.attempts)) == [1, 2]
@@ -96,11 +109,11 @@ def test_a_provider_that_dies_in_mid_stream_is_asked_again_and_its_text_withdraw
 
 
 def test_an_answer_to_sources_is_told_as_text_and_its_citations_when_it_is_written(
-    desk: Desk, model_server: ModelServer
+    desk: Desk, model_server: ModelServer, watched: Watch
 ) -> None:
     pieces = ["The Aare flows ", "through Bern ", "[Source ", "1]."]
-    model_server.script(generate=[Reply(pieces=pieces, pause_s=0.05)], evaluate=[0.9])
-    watcher, job = watched(desk, sources=[{"content": "The Aare flows through Bern.", "chunk_id": "c1"}])
+    model_server.script(generate=[Reply(pieces=pieces, pause_s=0.05, is_held=True)], evaluate=[0.9])
+    watcher, job = watched(sources=[{"content": "The Aare flows through Bern.", "chunk_id": "c1"}])
     assert watcher.texts[1] == job["result"]["final_answer"] == "".join(pieces)
     (written,) = [event["data"] for event in desk.events(job["id"]) if event["type"] == "iteration.generated"]
     (citation,) = written["citations"]

@@ -81,9 +81,10 @@ class ModelServer:
     def play(self, script: Script) -> None:
         """Start a script from its beginning."""
         self._player = Player(script)
+        self._released = asyncio.Event()
 
     def release(self) -> None:
-        """Send the replies that are held, and hold none from now on."""
+        """Send the held replies of the current script, and hold no more of them."""
         self._loop.call_soon_threadsafe(self._released.set)
 
     def respond(self, responder: Responder | None) -> None:

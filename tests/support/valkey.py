@@ -46,6 +46,11 @@ class ValkeyServer:
         except redis.RedisError:
             return False
 
+    def listeners(self, channel: str) -> int:
+        """Return the number of subscribers to a channel."""
+        with self.client() as client:
+            return dict(client.pubsub_numsub(channel))[channel.encode()]
+
     def stop(self, *, kill: bool = False) -> None:
         if self._process is None:
             return

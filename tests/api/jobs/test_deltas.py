@@ -46,19 +46,14 @@ def piece(offset: int, text: str, *, iteration: int = 1, candidate: int = 1, att
     return Delta(iteration, candidate, attempt, offset, text)
 
 
-def listeners(server: ValkeyServer, job_id: str) -> int:
-    with server.client() as broker:
-        return dict(broker.pubsub_numsub(delta_channel(job_id)))[delta_channel(job_id).encode()]
-
-
 def publish_unwatched(services: Services, job_id: str, delta: Delta, server: ValkeyServer) -> None:
     """Publish a delta and return once the broker has sent it: only a subscriber of our own heard it."""
     with server.client() as broker, broker.pubsub(ignore_subscribe_messages=True) as other:
         other.subscribe(delta_channel(job_id))
-        wait_until(lambda: listeners(server, job_id), what="the subscription")
+        wait_until(lambda: server.listeners(delta_channel(job_id)), what="the subscription")
         services.queue.publish_delta(job_id, delta)
         wait_until(other.get_message, what="the publication")
-    wait_until(lambda: not listeners(server, job_id), what="the end of the subscription")
+    wait_until(lambda: not server.listeners(delta_channel(job_id)), what="the end of the subscription")
 
 
 @contextmanager
@@ -70,7 +65,7 @@ def watched(client: httpx2.Client, job_id: str, valkey: ValkeyServer, **headers:
 
 def listening(stream: EventStream, job_id: str, valkey: ValkeyServer) -> Iterator[Frame]:
     found = stream.events()
-    wait_until(lambda: listeners(valkey, job_id), what="the subscription")
+    wait_until(lambda: valkey.listeners(delta_channel(job_id)), what="the subscription")
     return found
 
 
@@ -151,7 +146,7 @@ def test_a_stream_that_comes_back_goes_on_from_its_last_event(api, services: Ser
     with watched(client, job_id, valkey) as frames:
         publish(job_id, piece(0, "one "))
         assert [next(frames).id, next(frames).id] == ["1", None]
-    wait_until(lambda: not listeners(valkey, job_id), what="the end of the subscription")
+    wait_until(lambda: not valkey.listeners(delta_channel(job_id)), what="the end of the subscription")
     publish_unwatched(services, job_id, piece(4, "two "), valkey)
     with watched(client, job_id, valkey, Last_Event_ID="1") as frames:
         publish(job_id, piece(8, "three"))
@@ -197,7 +192,7 @@ def test_a_long_poll_does_not_hear_text(api, services: Services, submit_job, val
         wait_until(lambda: notifications.channels)
         assert notifications.channels == {job_channel(job_id)}
         services.queue.publish_delta(job_id, piece(0, "Not for polls."))
-        assert not listeners(valkey, job_id)
+        assert not valkey.listeners(delta_channel(job_id))
         lifecycle.cancel(services, job_id)
         assert waiting.result(timeout=patient(10)).json()["status"] == "canceled"
 
@@ -253,7 +248,7 @@ def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
             own.stop(kill=True)
             lose(services, job_id, piece(4, "two "))
             own.start()
-            wait_until(lambda: listeners(own, job_id), what="the subscription")
+            wait_until(lambda: own.listeners(delta_channel(job_id)), what="the subscription")
             services.queue.publish_delta(job_id, piece(8, "three"))
             assert next(frames).data["offset"] == 8
             lifecycle.cancel(services, job_id)

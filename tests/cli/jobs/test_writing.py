@@ -103,13 +103,9 @@ def test_whoever_watches_on_a_terminal_sees_the_text(
     model_server.script(latency_s=30)  # whoever takes the job up does not end it
     job_id = add_job(stream=True)
 
-    def listeners() -> int:
-        with valkey.client() as broker:
-            return dict(broker.pubsub_numsub(delta_channel(job_id)))[delta_channel(job_id).encode()]
-
     def write() -> None:
         if is_terminal:
-            wait_until(listeners)
+            wait_until(lambda: valkey.listeners(delta_channel(job_id)))
         for offset in range(0, 60, 6):
             home.queue.publish_delta(job_id, Delta(1, 1, 1, offset, f"\x1b[2J{offset:02}"))
             threading.Event().wait(0.05)

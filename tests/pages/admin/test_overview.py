@@ -123,7 +123,7 @@ def test_it_is_live(
             {"evaluator_model": "anthropic:x", "anthropic_api_key": None, "anthropic_base_url": None},
             "ANTHROPIC_API_KEY",
         ),
-        ({"model": "local:other"}, "the bundled model is"),
+        ({"model": "local:other"}, "The bundled model is"),
         ({"broker_url": "redis://127.0.0.1:1/0"}, "REDRAFT_BROKER_URL names it. Run redraft doctor"),
     ],
 )

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, expect
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.services import Services
-from tests.api.jobs.test_deltas import listeners
+from redraft.queue import delta_channel
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import api_process
@@ -151,7 +151,7 @@ def test_the_answer_appears_word_by_word(
     )
     job_id = submit_job(stream=True)
     page = visitor.go(f"/jobs/{job_id}")
-    wait_until(lambda: listeners(valkey, job_id), what="the page's ear")
+    wait_until(lambda: valkey.listeners(delta_channel(job_id)), what="the page's ear")
     start_worker(services)
     draft = page.locator("#draft")
     expect(draft).to_be_visible(timeout=WITHIN_MS)
