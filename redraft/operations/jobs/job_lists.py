@@ -125,7 +125,7 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
 def _task(beginning: str) -> str:
     """The first non-empty line of `instruct`, from the beginning of a stored request."""
     # The query cuts the stored request at a fixed length, even within an escape sequence
-    request: Any = from_json(beginning, allow_partial="trailing-strings")
+    request: Any = from_json(beginning, allow_partial="trailing-strings", cache_strings="keys")
     lines = str(request.get("instruct", "")).strip().splitlines()
     return lines[0][:_LINE_CHARS] if lines else ""
 

@@ -76,6 +76,11 @@ class CleanText(sa.TypeDecorator[str]):
         return None if value is None else clean(value)
 
 
+def _read_json(text: str) -> Any:
+    # By default the parser keeps 16,384 short strings in memory, and texts of jobs fill this cache. Only keys repeat
+    return from_json(text, cache_strings="keys")
+
+
 class Json(sa.TypeDecorator[Any]):
     """JSON values as text, cleaned like `CleanText`. JSONB would change the order of names."""
 
@@ -86,7 +91,7 @@ class Json(sa.TypeDecorator[Any]):
         return None if value is None else to_json(clean_json(value)).decode()
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        return None if value is None else from_json(value)
+        return None if value is None else _read_json(value)
 
 
 class SearchableJson(sa.TypeDecorator[Any]):
@@ -100,7 +105,7 @@ class SearchableJson(sa.TypeDecorator[Any]):
         return cleaned if dialect.name == "postgresql" else to_json(cleaned).decode()
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        return from_json(value) if isinstance(value, str) else value
+        return _read_json(value) if isinstance(value, str) else value
 
 
 def text_in(connection: sa.Connection, column: sa.ColumnElement[Any], *path: str | int) -> sa.ColumnElement[Any]:

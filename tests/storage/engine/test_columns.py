@@ -1,14 +1,17 @@
 """Times, texts and JSON mean the same on both databases."""
 
+import json
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
+from sqlalchemy.dialects import sqlite
 
 from redraft.storage.engine.admin_tables import api_keys
-from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.columns import DbNow, Json
 from redraft.storage.engine.tables import events
 from redraft.storage.engine.work import Database
 from redraft.storage.jobs.jobs import JobRecord
@@ -95,3 +98,12 @@ def test_texts_keep_all_that_can_be_stored(database: Database, add_job: AddJob, 
 def test_metadata_comes_back_as_it_was(database: Database, add_job: AddJob):
     wanted = {"ключ": "värde 😀", "a.b": "'; DROP TABLE jobs; --", "n": ""}
     assert add_job(metadata=wanted).metadata == wanted
+
+
+def test_stored_json_leaves_no_strings_in_memory_when_it_was_read():
+    dialect = sqlite.dialect()
+    texts = [json.dumps({"instruct": f"Task {number}"}) for number in range(2000)]
+    before = sys.getallocatedblocks()
+    for text in texts:
+        Json().process_result_value(text, dialect)
+    assert sys.getallocatedblocks() - before < len(texts) / 2
