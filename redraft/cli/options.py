@@ -38,7 +38,7 @@ Checks = Annotated[
         "--check",
         metavar="KIND=VALUE",
         help="Check in code that an answer must pass, such as max_words=60, contains=Bern, is_json or bullets=2..4 "
-        "(see docs/checks.md); repeatable. With --crit, a model also evaluates the text of --crit.",
+        "(see docs/checks.md); repeatable. With --crit, a model also evaluates the answer by the text of --crit.",
     ),
 ]
 Sources = Annotated[
@@ -213,7 +213,8 @@ _HELP = {
     "the k-th model, and further iterations use the last model.",
     "evaluator_model": "Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the "
     "generator).",
-    "panel": "Model of a panel that replaces the evaluator; repeatable. The score is the median of their scores.",
+    "panel": "One model of a panel; repeatable. The panel replaces the evaluator. The score is the median of the "
+    "scores of its models.",
     "samples": "Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of their scores.",
     "audit": "Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
     "the returned answer. Its scores are reported, but they do not change the result.",
@@ -231,7 +232,7 @@ _HELP = {
     "REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS).",
     "max_tokens": "Maximum number of input and output tokens of the whole job (default: no limit). The job ends before "
     "a call that could exceed the limit.",
-    "cache": "Reuse the replies to identical model calls of earlier jobs with --cache.",
+    "cache": "If an earlier job with --cache made an identical model call, reuse its reply.",
     "system": "Text that is added to the generator's system prompt.",
     "meta": "Label of the job; repeatable. The label `name` can replace the id of the job in commands.",
 }

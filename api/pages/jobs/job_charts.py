@@ -18,7 +18,8 @@ _SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another can
 _WIDTH, _HEIGHT, _EDGE = 96, 24, 4
 _TRACK = 1000
 _SMALLEST_BAR = 6.0
-# The longest drawn pause, as a share of the time of all calls. Beside a pause of hours, all calls would be dots
+# The longest drawn pause, as a share of the time of all calls. If a pause of hours were drawn to
+# scale, the bars of the calls would be too small to see
 _GAP_SHARE = 0.15
 _SMALLEST_GAP_S = 1.0
 

@@ -20,7 +20,7 @@ WITHOUT_KEYS = "local"
 
 
 class RatingList(Listed[Rating]):
-    """Ratings, oldest first. Of each rater, the last rating of an evaluation or criterion counts."""
+    """Ratings, oldest first. The last rating of each rater counts, for an evaluation or a criterion."""
 
 
 class CalibrationReport(Listed[CalibrationGroup]):

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from redraft.domain.grounding.observations import RankReport, RankShare
     from redraft.operations.evaluation.observations import ObservationFilter
 
-app = options.Group(
-    "Show and export the ranks of the sources that accepted answers cite. The default command is `ranks`."
-)
+app = options.Group("Show and export how accepted answers cite ranked sources. The default command is `ranks`.")
 
 _NONE_YET = (
     "No observations yet. One is stored when an answer is accepted and its sources have a relevance_score:\n"

@@ -79,7 +79,12 @@ Baseline = Annotated[
     ),
 ]
 MinPassRate = Annotated[
-    float | None, typer.Option(min=0, max=1, help="Gate: exit with 3 if less than this share of all items is accepted.")
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Gate: exit with 3 if less than this share of all items is accepted; in `compare`, of the items of NEW.",
+    ),
 ]
 FailOnRegression = Annotated[
     bool,

@@ -84,7 +84,7 @@ def import_file(
     file_format: bulk_options.FileFormat = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Store the rows of a file as a dataset, and print its id. The same rows are stored only once."""
+    """Store the rows of a file as a dataset, and print its id. A second import of the same rows stores nothing."""
     from redraft.cli.bulk.dataset_files import import_file
 
     with sessions.opened() as services:

@@ -117,7 +117,7 @@ def _place(rating: "Rating") -> str:
 
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """List the ratings of a job's evaluations, oldest first. Of each rater, the last rating counts."""
+    """List the ratings of a job's evaluations, oldest first. The last rating of each rater counts."""
     from redraft.operations.evaluation import ratings
 
     with sessions.opened_for("job", job) as (services, job_id):
@@ -155,8 +155,8 @@ def calibration(
         typer.Option(
             min=0,
             max=1,
-            help="Minimum precision: of the answers at or above the proposed threshold, people must have passed this "
-            "share.",
+            help="Minimum precision: the lowest share of the answers at or above the proposed threshold that people "
+            "must have passed.",
         ),
     ] = 0.9,
     evaluator_model: Annotated[

@@ -55,7 +55,7 @@ def rescore(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Create a job that evaluates the answers of an ended job again.
 
-    The command prints the id of the new job. Options that are not given keep the values of the job.
+    The command prints the id of the new job. For options that are not given, the values of the old job apply.
     """
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob

@@ -1,7 +1,7 @@
 """The registry of all kinds of checks: criteria that code evaluates without a model.
 
-The modules `content_check_kinds`, `size_check_kinds` and `text_check_kinds` define the kinds. Each kind is a model with
-fields and a method `run`.
+The modules `content_check_kinds`, `size_check_kinds` and `text_check_kinds` define the kinds. Each kind is a pydantic
+class with fields and a method `run`.
 """
 
 from difflib import get_close_matches

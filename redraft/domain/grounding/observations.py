@@ -9,7 +9,7 @@ from pydantic import Field
 
 from redraft.domain.statistics.estimates import Estimate, share
 
-# Below this number of observations, the interval of a share is too wide for a conclusion.
+# Below this number of observations, the confidence interval of a proportion is too wide for a conclusion
 OBSERVATIONS_NEEDED = 30
 
 

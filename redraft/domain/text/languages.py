@@ -59,7 +59,10 @@ def prose_of(text: str) -> str:
 
 
 def guess_language(text: str) -> Guess:
-    """Guess the language of a text without lone surrogates. The confidence is low for a text without words."""
+    """Guess the language of a text, which must not contain lone surrogates.
+
+    The confidence is low for a text without words.
+    """
     import gcld3
 
     found = cast("Any", gcld3).NNetLanguageIdentifier(0, _BYTES_READ).FindLanguage(text)

@@ -71,7 +71,7 @@ def _written_whole(file: Path) -> Generator[Path]:
     partial = Path(name)
     try:
         yield partial
-        # Both syncs are needed: a power failure could leave an empty file, or the old name
+        # Without the first sync, a power failure could leave an empty file; without the second, the old file
         _sync(partial)
         partial.replace(file)
         _sync(file.parent)

@@ -80,8 +80,8 @@ async def _response(
 
     connect_s = min(endpoint.timeouts.connect_s, left.seconds)
     timeout = httpx2.Timeout(None, connect=connect_s, pool=connect_s)
-    # For this type, the SDKs return the raw response. The response is always streamed: otherwise the SDK would read
-    # the whole body, before the first-byte timeout can be replaced
+    # With `cast_to=httpx2.Response`, the SDKs return the raw response. The response is always streamed: otherwise the
+    # SDK would read the whole body, before the first-byte timeout can be replaced
     response = await client.post(
         endpoint.path,
         cast_to=httpx2.Response,

@@ -1,5 +1,6 @@
-"""Stores and reads observations. An observation records which of its ranked sources an accepted answer used.
+"""Stores and reads observations.
 
+An observation records the ranked sources of an accepted answer, and which of them the answer cites.
 Observations never change. They are removed with their job.
 """
 
