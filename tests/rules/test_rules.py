@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections import Counter
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -230,6 +232,11 @@ def test_files_are_short_enough_to_read():
         if (count := len((ROOT / path).read_text("utf-8").splitlines())) > 400
     }
     assert long == {}
+
+
+def test_folders_are_small_enough_to_read():
+    folders = Counter(Path(path).parent for path in modules(*PACKAGES, "tests") if not path.endswith("__init__.py"))
+    assert {str(folder): count for folder, count in folders.items() if count > 15} == {}
 
 
 def test_the_domain_and_the_entry_points_do_not_know_sql():

@@ -15,6 +15,7 @@ from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.calls.step_work import Work, together
 from redraft.operations.request_views import evaluators_of, needs_evaluator, schema_of
 from redraft.operations.results.job_results import Event, ending
+from redraft.operations.results.truncated_answers import without_whole_answer
 from redraft.operations.steps import context, evaluator_calls
 from redraft.operations.steps.answer_evaluations import AnswerEvaluation, CodeVerdicts, evaluate_all, evaluate_by_code
 from redraft.operations.steps.context import StepContext, StepResult
@@ -28,7 +29,6 @@ from redraft.operations.steps.evaluator_calls import (
     questions_about,
 )
 from redraft.operations.steps.step_events import evaluated, thinking
-from redraft.operations.steps.truncated_answers import without_whole_answer
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 

@@ -23,12 +23,12 @@ from redraft.operations.calls.step_work import Work, together
 from redraft.operations.request_views import models_of, schema_of
 from redraft.operations.results.grounding import NOTHING, grounding_reader
 from redraft.operations.results.job_results import Event, event
+from redraft.operations.results.truncated_answers import evaluation_of, larger_limit
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
-from redraft.operations.steps.truncated_answers import evaluation_of, larger_limit
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord

@@ -20,7 +20,7 @@ def evaluation_of(
 ) -> EvaluationRecord:
     """Return the evaluation of a truncated answer: an error without a score, and a suggestion for the next answer."""
     limit = f" The limit was {cut.limit} tokens." if cut.limit else ""
-    words = f"{error.message}{limit} What came is not evaluated."
+    words = f"{error.message}{limit} The truncated answer is not evaluated."
     facts = job_error(error.code, words, model=model, iteration=number, attempts=attempts)
     return EvaluationRecord(
         id=new_id("evaluation"),
