@@ -95,4 +95,7 @@ def _start() -> bool:
 
 if __name__ == "__main__" and _is_wanted():
     # The class is used without Celery's command line, which imports many modules that a worker does not need
-    sys.exit(main())
+    code = main()
+    # Python restores the default action of handled signals before it ends: another SIGTERM would change the exit code
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(code)
