@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import redis
@@ -114,18 +115,24 @@ class Queue:
         return True
 
     def _send(self, task: str, payload: Mapping[str, Any], queue: Any, priority: int = 0) -> bool:
+        send = partial(
+            self._celery.send_task,
+            task,
+            kwargs=dict(payload),
+            queue=queue,
+            priority=priority,
+            retry=False,
+            expires=_MESSAGE_LIFE_S,
+            ignore_result=True,
+        )
+        return self._attempt(send, task, payload)
+
+    def _attempt(self, send: Callable[[], object], task: str, payload: Mapping[str, Any]) -> bool:
+        """Call `send`, except in a pause. Return whether the broker accepted the message."""
         if self._is_paused():
             return False
         try:
-            self._celery.send_task(
-                task,
-                kwargs=dict(payload),
-                queue=queue,
-                priority=priority,
-                retry=False,
-                expires=_MESSAGE_LIFE_S,
-                ignore_result=True,
-            )
+            send()
         except _BROKER_FAILURES as error:
             log.warning("broker_unavailable", task=task, **payload, error=type(error).__name__)
             self._pause()
@@ -138,13 +145,7 @@ class Queue:
 
     def request_heartbeats(self) -> None:
         """Ask all workers for a heartbeat now, which aborts the calls of ended jobs; best effort."""
-        if self._is_paused():
-            return
-        try:
-            self._celery.control.broadcast(HEARTBEAT_COMMAND)
-        except _BROKER_FAILURES as error:
-            log.warning("broker_unavailable", task=HEARTBEAT_COMMAND, error=type(error).__name__)
-            self._pause()
+        self._attempt(partial(self._celery.control.broadcast, HEARTBEAT_COMMAND), HEARTBEAT_COMMAND, {})
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
         """Publish a piece of text to the clients that watch this job. The complete answer replaces lost pieces.
