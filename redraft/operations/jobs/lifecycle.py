@@ -34,7 +34,8 @@ class Continuation:
 def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> tuple[JobRecord, bool]:
     """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
 
-    Its worker is asked to abort its calls. For `is_one_of_many` the caller asks the workers after the last job.
+    If a worker has its step, the workers are asked to abort its calls. For `is_one_of_many`, the caller asks them after
+    the last job.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
@@ -42,6 +43,7 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
         # Without the lock, a step could store an evaluation after the iterations are read, and the result would lack it
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
+        has_worker = job.lease_owner is not None
         end = ending(
             services.profiles, job, readable_request(job), history.iterations_of(connection, job), StopReason.CANCELED
         )
@@ -55,7 +57,7 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
         close_orphaned_calls(connection, job)
         job = record_of(connection, job_id)
     services.queue.wake(job_id)
-    if not is_one_of_many:
+    if has_worker and not is_one_of_many:
         services.queue.request_heartbeats()
     return job, True
 
