@@ -112,8 +112,6 @@ class Schedule:
 
     def _every(self, timer: Timer) -> None:
         while not self._stopping.is_set():
-            # Cleared before the work, so that a request during the work leads to another round
-            timer.is_wanted.clear()
             try:
                 timer.work()
             except Unavailable as error:
@@ -122,6 +120,8 @@ class Schedule:
             except Exception:
                 log.exception("timer_crashed", timer=timer.name)
             timer.is_wanted.wait(timer.every_s * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load, guards nothing
+            # Cleared after the pause: a request during the work leads to another round, and `stop` ends the loop
+            timer.is_wanted.clear()
 
     def beat_now(self) -> None:
         """Start a heartbeat now, without waiting for the end of the pause."""
