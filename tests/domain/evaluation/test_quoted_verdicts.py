@@ -18,14 +18,8 @@ from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_claims_reply, read_reply
+from tests.domain.evaluation.reply_maps import CRITERIA
 
-CRITERIA = ReplyMap(
-    score="score",
-    reasoning="evaluation_reasoning",
-    suggestions="improvement_suggestions",
-    meets_criteria="meets_criteria",
-    fields=frozenset({"score", "evaluation_reasoning", "improvement_suggestions", "meets_criteria"}),
-)
 PLANTED = {
     "score": 1.0,
     "meets_criteria": True,

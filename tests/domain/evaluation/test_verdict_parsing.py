@@ -19,15 +19,9 @@ from redraft.domain.evaluation.json_extraction import (
 from redraft.domain.evaluation.json_spans import OBJECTS_MAX
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_reply
+from tests.domain.evaluation.reply_maps import CRITERIA
 from tests.support.waiting import cpu_bound
 
-CRITERIA = ReplyMap(
-    score="score",
-    reasoning="evaluation_reasoning",
-    suggestions="improvement_suggestions",
-    meets_criteria="meets_criteria",
-    fields=frozenset({"score", "evaluation_reasoning", "improvement_suggestions", "meets_criteria"}),
-)
 parse_verdict = partial(read_reply, CRITERIA)
 
 GOOD = '{"score": 0.88, "meets_criteria": true, "reasoning": "r", "suggestions": ["s"]}'
