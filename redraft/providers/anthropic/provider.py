@@ -5,7 +5,7 @@ A paused turn is continued here within one call, because only this wire format h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
@@ -15,12 +15,9 @@ from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.sending import Endpoint, send_request
+from redraft.providers.shared.sending import Endpoint, Sender
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
-
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
@@ -47,7 +44,7 @@ class AnthropicProvider:
     def __init__(self, access: AnthropicAccess) -> None:
         self._access = access
         self._memory = CapabilityMemory()
-        self._client: AsyncAnthropic | None = None
+        self._sender: Sender | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
@@ -76,10 +73,10 @@ class AnthropicProvider:
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """See `Provider.send`. A paused turn is sent back unchanged until it is complete."""
-        # The first client imports the SDK, so it is created before the timeout of the call starts
-        self.warm_up()
+        # The first call imports the SDK, before the timeout of the call starts
+        sender = self._ready()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
-        answers = [await self._first_answer(body, left, emitter, limit_origin or self._access.limit_origin)]
+        answers = [await self._first_answer(sender, body, left, emitter, limit_origin or self._access.limit_origin)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -90,43 +87,43 @@ class AnthropicProvider:
                 )
             paused = {"role": "assistant", "content": content_of(answers)}
             longer = {**body, "messages": [*body["messages"], paused]}
-            answers.append(await self._answer(longer, left, emitter))
+            answers.append(await sender.send(longer, left, emitter))
         reply = read_reply(self._access.vendor, answers)
         emitter.finish(reply.text)
         return reply
 
     def warm_up(self) -> None:
-        self._client = self._client or self._make_client()
+        self._ready()
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            await sender.close()
 
     async def _first_answer(
-        self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter, origin: LimitOrigin
+        self, sender: Sender, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter, origin: LimitOrigin
     ) -> Answer:
         try:
-            return await self._answer(body, left, emitter)
+            return await sender.send(body, left, emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_origin=origin)
             raise
 
-    async def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
-        import anthropic
+    def _ready(self) -> Sender:
+        self._sender = self._sender or self._make_sender()
+        return self._sender
 
-        endpoint = Endpoint("/v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
-        return await send_request(anthropic, self._client, endpoint, body, left, emitter)
-
-    def _make_client(self) -> "AsyncAnthropic":
+    def _make_sender(self) -> Sender:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
-        return AsyncAnthropic(
+        http = http_client(DefaultAioHttpClient)
+        client = AsyncAnthropic(
             api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or ANTHROPIC_URL,
-            max_retries=0,
-            http_client=http_client(DefaultAioHttpClient),
+            http_client=http,
         )
+        endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
+        return Sender(client, http, endpoint)
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

@@ -1,29 +1,26 @@
 """The provider for Chat Completions: OpenAI itself, and every server with the same API.
 
-The SDK is imported at the first call, because the import takes a second. It sends the request and returns the raw
-response, whose headers and body the ledger stores unchanged.
+The SDK is imported at the first call, because the import takes a second. Its HTTP client sends the request and returns
+the raw response, whose headers and body the ledger stores unchanged.
 """
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_in_words
-from redraft.providers.shared.failures import Answer, Vendor
+from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.sending import Endpoint, send_request
+from redraft.providers.shared.sending import Endpoint, Sender
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
 # A self-hosted server needs no key, but the SDK requires one.
@@ -50,7 +47,7 @@ class OpenAIProvider:
         self._memory = memory or CapabilityMemory()
         # OpenAI's reasoning models refuse `max_tokens`. Most other servers accept only `max_tokens`
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
-        self._client: AsyncOpenAI | None = None
+        self._sender: Sender | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
@@ -67,11 +64,10 @@ class OpenAIProvider:
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """See `Provider.send`."""
-        # The first client imports the SDK, so it is created before the timeout of the call starts
-        self.warm_up()
-        emitter = DeltaEmitter(on_delta)
+        # The first call imports the SDK, before the timeout of the call starts
+        sender, emitter = self._ready(), DeltaEmitter(on_delta)
         try:
-            answer = await self._answer(body, TimeLeft(timeout_s), emitter)
+            answer = await sender.send(body, TimeLeft(timeout_s), emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
             raise
@@ -80,28 +76,28 @@ class OpenAIProvider:
         return reply
 
     def warm_up(self) -> None:
-        self._client = self._client or self._make_client()
+        self._ready()
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            await sender.close()
 
-    async def _answer(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
-        import openai
+    def _ready(self) -> Sender:
+        self._sender = self._sender or self._make_sender()
+        return self._sender
 
-        endpoint = Endpoint("/chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
-        return await send_request(openai, self._client, endpoint, body, left, emitter)
-
-    def _make_client(self) -> "AsyncOpenAI":
+    def _make_sender(self) -> Sender:
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
-        return AsyncOpenAI(
+        http = http_client(DefaultAioHttpClient)
+        client = AsyncOpenAI(
             api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or OPENAI_URL,
-            max_retries=0,
-            http_client=http_client(DefaultAioHttpClient),
+            http_client=http,
         )
+        endpoint = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
+        return Sender(client, http, endpoint)
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:

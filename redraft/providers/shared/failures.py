@@ -284,7 +284,7 @@ def _sentence(text: str, advice: str) -> str:
 
 
 def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
-    """Return the error for a call whose answer is missing or incomplete. `error` is the error of the SDK."""
+    """Return the error for a call whose answer is missing or incomplete. `error` is the error of the HTTP client."""
     # The cause that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
     if not kinds.keys().isdisjoint(_WRONG_ADDRESS):

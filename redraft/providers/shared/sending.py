@@ -1,10 +1,10 @@
-"""Sends one request of a call through an SDK's client, and reads the raw answer, for every wire format."""
+"""Sends one request of a call through an SDK's HTTP client, and reads the raw answer, for every wire format."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.replies import read_answer
@@ -20,7 +20,7 @@ class Endpoint:
     """The target of a request.
 
     Attributes:
-        path: the path below the base URL.
+        path: the path below the base URL, without a slash at its start.
         vendor: the vendor of the API, for error messages.
         timeouts: the timeouts for the parts of a call.
         make_collector: creates the object that reads the events of this wire format.
@@ -32,62 +32,83 @@ class Endpoint:
     make_collector: Callable[[], Collector]
 
 
-async def send_request(
-    sdk: ModuleType, client: Any, endpoint: Endpoint, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter
-) -> Answer:
-    """Send one request and read its answer, streamed or not.
+class SdkClient(Protocol):
+    """The parts of an SDK's client that a `Sender` uses."""
 
-    Args:
-        sdk: the module with the client's error classes.
-        client: the SDK's client.
-        endpoint: the target of the request.
-        body: the request.
-        left: the remaining time of the whole call.
-        emitter: receives the text deltas of a streamed answer.
+    @property
+    def base_url(self) -> "httpx2.URL": ...
 
-    Raises:
-        ProviderError: if the answer is incomplete or has an error status.
+    @property
+    def default_headers(self) -> Mapping[str, Any]: ...
+
+    @property
+    def auth_headers(self) -> Mapping[str, str]: ...
+
+
+class Sender:
+    """Sends requests to an endpoint, with the address, the credentials and the headers of an SDK's client.
+
+    They are read once. The SDKs build them anew for each request, which takes longer than all the rest of a call.
     """
-    import aiohttp
-    import httpx2
 
-    reader = StreamReader(endpoint.vendor, endpoint.make_collector(), emitter)
-    first_byte_s = min(endpoint.timeouts.first_byte_s, left.seconds)
-    try:
-        async with asyncio.timeout(first_byte_s) as clock:
-            response = await _response(sdk, client, endpoint, body, left)
-            try:
-                if body.get("stream") is not True or "json" in response.headers.get("content-type", "").lower():
-                    # The headers have arrived: the rest of the call's time replaces the first-byte timeout
-                    clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
-                    await response.aread()
-                    return read_answer(endpoint.vendor, response)
-                await read_events(response, reader, clock, left)
-            finally:
-                await response.aclose()
-    except sdk.APIStatusError as error:
-        return read_answer(endpoint.vendor, error.response)
-    except (sdk.APIError, httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
-        if not reader.has_outcome:
-            raise failure_of_connection(endpoint.vendor, error, left, endpoint.timeouts) from error
-    return reader.answer()
+    def __init__(self, client: SdkClient, http: "httpx2.AsyncClient", endpoint: Endpoint) -> None:
+        import httpx2
 
+        base = client.base_url
+        headers = {**client.default_headers, **client.auth_headers}
+        self._http = http
+        self._endpoint = endpoint
+        # The SDKs end their base URL with a slash
+        self._url = base.copy_with(raw_path=base.raw_path + endpoint.path.encode())
+        # The SDKs mark a header that must not be sent with an object
+        given = {name: value for name, value in headers.items() if isinstance(value, str)}
+        self._headers = httpx2.Headers(http.headers)
+        self._headers.update(given)
 
-async def _response(
-    sdk: ModuleType, client: Any, endpoint: Endpoint, body: Mapping[str, Any], left: TimeLeft
-) -> "httpx2.Response":
-    import httpx2
+    async def send(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
+        """Send one request and read its answer, streamed or not.
 
-    connect_s = min(endpoint.timeouts.connect_s, left.seconds)
-    timeout = httpx2.Timeout(None, connect=connect_s, pool=connect_s)
-    # With `cast_to=httpx2.Response`, the SDKs return the raw response. The response is always streamed: otherwise the
-    # SDK would read the whole body, before the first-byte timeout can be replaced
-    response = await client.post(
-        endpoint.path,
-        cast_to=httpx2.Response,
-        body=dict(body),
-        options={"timeout": timeout},
-        stream=True,
-        stream_cls=sdk.AsyncStream[Any],
-    )
-    return cast("httpx2.Response", response)
+        Args:
+            body: the request.
+            left: the remaining time of the whole call.
+            emitter: receives the text deltas of a streamed answer.
+
+        Raises:
+            ProviderError: if the answer is incomplete or has an error status.
+        """
+        import aiohttp
+        import httpx2
+
+        endpoint = self._endpoint
+        reader = StreamReader(endpoint.vendor, endpoint.make_collector(), emitter)
+        first_byte_s = min(endpoint.timeouts.first_byte_s, left.seconds)
+        try:
+            async with asyncio.timeout(first_byte_s) as clock:
+                response = await self._http.send(self._request(body, left), stream=True)
+                try:
+                    is_streamed = body.get("stream") is True and response.status_code < 300
+                    if not is_streamed or "json" in response.headers.get("content-type", "").lower():
+                        # The headers have arrived: the rest of the call's time replaces the first-byte timeout
+                        clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
+                        await response.aread()
+                        return read_answer(endpoint.vendor, response)
+                    await read_events(response, reader, clock, left)
+                finally:
+                    await response.aclose()
+        except (httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
+            if not reader.has_outcome:
+                raise failure_of_connection(endpoint.vendor, error, left, endpoint.timeouts) from error
+        return reader.answer()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _request(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Request":
+        import httpx2
+
+        connect_s = min(self._endpoint.timeouts.connect_s, left.seconds)
+        timeout = {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return httpx2.Request(
+            "POST", self._url, headers=self._headers, content=content, extensions={"timeout": timeout}
+        )
