@@ -18,12 +18,12 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
-from api import description
+from api import openapi
 from api.authentication import Authentication
 from api.dependencies import Context
 from api.http import problems
 from api.http.bodies import BodyLimit, Bound
-from api.http.envelope import Envelope
+from api.http.middleware import Envelope
 from api.http.rate_limits import Rates
 from api.http.root_path import RootPath, refuse_clash
 from api.notifications.jobs import Notifications, Pace
@@ -87,7 +87,7 @@ def create_app(
         ],
     )
     app.mount("/static", serving.static_files)
-    app.openapi = lambda: description.describe(app, settings.root_path)
+    app.openapi = lambda: openapi.describe(app, settings.root_path)
     # Code that stops the server without a signal calls `end_streams`, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
     problems.install(app, render_error_page)
@@ -148,7 +148,7 @@ def _ending_streams_on_signals(notifications: Notifications) -> Generator[None]:
 
 def _configure_logging(settings: Settings) -> None:
     configure_logs(settings.log_level, settings.log_format)
-    # `api/http/envelope.py` writes the access log, with request ids and without query strings
+    # `api/http/middleware.py` writes the access log, with request ids and without query strings
     access = logging.getLogger("uvicorn.access")
     access.handlers.clear()
     access.propagate = False

@@ -19,7 +19,7 @@ from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.operations.admin.health import alive_workers
 from redraft.operations.jobs import submit
 from redraft.runtime import build_runtime
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.support.databases.postgres import PostgresServer
 from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer

@@ -15,10 +15,10 @@ from sqlalchemy import text
 
 from api.app import create_app
 from redraft.domain.jobs.requests import GenerateAnswer, dump
-from redraft.operations.paging import Placed, write_cursor
+from redraft.operations.cursors import Placed, write_cursor
 from redraft.settings import Settings
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer
 

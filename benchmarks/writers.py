@@ -17,7 +17,7 @@ from rich.table import Table
 
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import events, jobs, transitions
 from tests.support.databases.postgres import PostgresServer
 

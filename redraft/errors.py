@@ -8,8 +8,8 @@ RedraftError
 ├── Unavailable     database, broker or worker cannot be reached now
 └── ProviderError   a model call failed
 
-Each entry point has one table that translates the errors: `api/http/problems.py`, `worker/retries.py`,
-`redraft/cli/exits.py`.
+Each entry point has one table that translates the errors: `api/http/problems.py`, `worker/step_exceptions.py`,
+`redraft/cli/exit_codes.py`.
 """
 
 from collections.abc import Mapping

@@ -15,7 +15,15 @@ from kombu.exceptions import KombuError
 from redis.exceptions import AskError, ClusterCrossSlotError, ClusterDownError, MasterDownError, NoPermissionError
 
 from redraft.errors import Unavailable
-from redraft.jobs import BULK_QUEUE, CANARY_TASK, HEARTBEAT_COMMAND, INTERACTIVE_QUEUE, Delta, StepMessage, canary_queue
+from redraft.messages import (
+    BULK_QUEUE,
+    CANARY_TASK,
+    HEARTBEAT_COMMAND,
+    INTERACTIVE_QUEUE,
+    Delta,
+    StepMessage,
+    canary_queue,
+)
 from redraft.publisher import Publisher
 from redraft.setting_values import kombu_url, redis_url
 from redraft.settings import Settings

@@ -20,7 +20,7 @@ from redraft.circuit_breaker import CircuitBreakers
 from redraft.clock import CLOCK, Clock
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.setting_values import redis_url
 from redraft.settings import ModelLimit, Settings
 

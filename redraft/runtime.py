@@ -9,7 +9,7 @@ from redraft.queue import Queue
 from redraft.rate_limiter import RateLimiter
 from redraft.redaction import remember
 from redraft.settings import Settings
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 
 def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:

@@ -6,7 +6,7 @@ import pytest
 
 from redraft.domain.jobs.states import Step
 from redraft.errors import Unavailable
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.queue import Queue
 from redraft.settings import Settings
 from tests.support.failing_broker import FailingBroker

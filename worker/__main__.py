@@ -13,13 +13,13 @@ from typing import Any, cast
 
 import structlog
 
-from redraft.embedded.lifelines import EMBEDDED, await_begin, end_with_parent
+from redraft.embedded.parent_death import EMBEDDED, await_begin, end_with_parent
 from redraft.operations.steps.leases import take_over
 from redraft.redaction import redact
 from worker.app import celery_app, engine, monitor, schedule, services, settings, start
 from worker.consumer import EnginePool
-from worker.descriptors import allow_descriptors
-from worker.pulse import end_when_frozen
+from worker.freeze_detection import end_when_frozen
+from worker.open_files import allow_descriptors
 
 log = structlog.get_logger()
 

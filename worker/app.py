@@ -7,8 +7,8 @@ from celery import Celery, signals
 from celery.worker import state
 
 from redraft.errors import RedraftError
-from redraft.jobs import StepMessage
 from redraft.logs import configure_logs
+from redraft.messages import StepMessage
 from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.calls.step_work import Work
@@ -20,9 +20,9 @@ from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from worker.consumer import STEPS, StepTask
 from worker.monitoring import Monitor
-from worker.retries import handle_failures
-from worker.schedule import Schedule, Timer
+from worker.step_exceptions import handle_failures
 from worker.sweeper import Sweeper
+from worker.timers_and_shutdown import Schedule, Timer
 from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ from kombu import Queue
 from kombu.asynchronous import get_event_loop
 from kombu.transport import TRANSPORT_ALIASES, redis
 
-from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
+from redraft.messages import BULK_QUEUE, INTERACTIVE_QUEUE
 
 log = structlog.get_logger()
 

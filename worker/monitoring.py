@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.steps.context import StepResult, Watched, unwatched
 
 

@@ -9,8 +9,8 @@ import threading
 
 import structlog
 
-from redraft.embedded.lifelines import SILENCE_TIMES, guarded
-from redraft.jobs import StepMessage
+from redraft.embedded.parent_death import SILENCE_TIMES, guarded
+from redraft.messages import StepMessage
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ class Quarantine:
             return 0 if self._is_closed else _PLACES - len(self._processes)
 
     def admit(self, message: StepMessage) -> None:
-        """Start `python -m worker.alone` for this step. Its claim decides whether the step is executed."""
+        """Start `python -m worker.single_step` for this step. Its claim decides whether the step is executed."""
         step = [message.step.value, message.job_id, str(message.step_no)]
         with self._lock:
             running = self._processes.get(message.job_id)
@@ -45,7 +45,9 @@ class Quarantine:
             # In its own session, so that Ctrl-C reaches only the worker, which then ends the process in order
             process = subprocess.Popen(  # noqa: S603 - our own command, no shell
                 guarded(
-                    [sys.executable, "-m", "worker.alone", *step], self._grace_s + _SLACK_S, silent_s=self._silent_s
+                    [sys.executable, "-m", "worker.single_step", *step],
+                    self._grace_s + _SLACK_S,
+                    silent_s=self._silent_s,
                 ),
                 stdin=subprocess.PIPE,
                 start_new_session=True,

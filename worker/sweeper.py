@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.admin import retention
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import LeaseHolder

@@ -3,7 +3,7 @@
 from celery.worker.control import control_command
 
 from redraft.domain.jobs.states import Step
-from redraft.jobs import CANARY_TASK, HEARTBEAT_COMMAND, StepMessage
+from redraft.messages import CANARY_TASK, HEARTBEAT_COMMAND, StepMessage
 from worker.app import begin_step, celery_app, schedule, watchdog
 from worker.consumer import begun
 

@@ -15,7 +15,7 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.queue import delta_channel, job_channel
 
 log = structlog.get_logger()

@@ -21,7 +21,7 @@ from api.http.problems import HttpProblem, render
 from api.http.rate_limits import network_of
 from api.notifications.jobs import Subscription
 from redraft.errors import RedraftError
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.resources import Event
 

@@ -11,7 +11,7 @@ from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
 from redraft.cli.bulk import comparisons, datasets, evals, runs
-from redraft.cli.exits import GuardedGroup
+from redraft.cli.exit_codes import GuardedGroup
 from redraft.cli.jobs import ask, jobs, ratings, refining
 
 app = typer.Typer(

@@ -4,7 +4,7 @@ import contextlib
 import sys
 from io import TextIOWrapper
 
-# A copy of `Exit.INTERRUPTED`, because an import of `exits` could itself be interrupted
+# A copy of `Exit.INTERRUPTED`, because an import of `exit_codes` could itself be interrupted
 _INTERRUPTED = 130
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import structlog
 from pydantic import SecretStr
 
-from redraft.embedded.lifelines import EMBEDDED, SILENCE_TIMES, guarded
+from redraft.embedded.broker import answers, prepare_folders, valkey_command
+from redraft.embedded.child_processes import Part
 from redraft.embedded.locks import FolderLock
-from redraft.embedded.parts import Part
+from redraft.embedded.parent_death import EMBEDDED, SILENCE_TIMES, guarded
 from redraft.embedded.stop_signals import StopSignals
-from redraft.embedded.valkeys import answers, prepare_folders, valkey_command
 from redraft.errors import RedraftError, Unavailable
 from redraft.settings import Settings
 
@@ -108,7 +108,7 @@ class Stack:
             return
         # Imported here, because the child processes can start during the import
         from redraft.storage.engine import schema
-        from redraft.storage.engine.work import Database
+        from redraft.storage.engine.unit_of_work import Database
 
         database = Database(self._settings.effective_database_url)
         try:

@@ -9,7 +9,7 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.rate_limiter import RateLimiter
 from redraft.settings import Settings
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 
 @dataclass(frozen=True, slots=True)

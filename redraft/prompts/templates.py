@@ -6,7 +6,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from redraft.domain.admin.caching import cached_once
+from redraft.caching import cached_once
 
 OPTIONS: dict[str, Any] = {
     "undefined": StrictUndefined,

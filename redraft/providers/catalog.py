@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.prices import price_nano_usd

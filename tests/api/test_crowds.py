@@ -11,7 +11,7 @@ from api.notifications.jobs import Pace
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.api.conftest import assert_problem
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer

@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from redraft.operations.steps import fault_points
 from redraft.operations.steps.fault_points import FaultPoint
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.support.waiting import let_pass
 
 Deed = Literal["kill", "stop", "pause", "fail"]

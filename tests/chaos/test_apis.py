@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
-from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.messages import INTERACTIVE_QUEUE
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.job_filters import JobFilter
 from tests.chaos.conftest import Scene

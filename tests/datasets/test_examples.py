@@ -7,7 +7,7 @@ from benchmarks.datasets import write
 from redraft.datasets.items import Item, Merger
 from redraft.datasets.reports import Cost, check
 from redraft.datasets.rows import RowReader
-from redraft.domain.checks.registry import run_check
+from redraft.domain.checks.any_check import run_check
 from redraft.domain.jobs.requests import EvaluateAnswer
 from tests.datasets.reading import good
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from redraft.embedded.apis import BoundedHeads
+from redraft.embedded.api_server import BoundedHeads
 from tests.support.waiting import patient, wait_until
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

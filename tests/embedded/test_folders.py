@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from redraft.embedded.valkeys import prepare_folders
+from redraft.embedded.broker import prepare_folders
 from redraft.errors import Unavailable
 from redraft.settings import Settings
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 
 @pytest.mark.parametrize("inner", ["", "deeper"])

@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from redraft import embedded
 from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.embedded.broker import answers
 from redraft.embedded.stacks import environment_for_child
-from redraft.embedded.valkeys import answers
 from redraft.errors import Unavailable
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.submit import submit

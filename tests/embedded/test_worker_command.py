@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from api.app import create_app
-from redraft.jobs import BULK_QUEUE, INTERACTIVE_QUEUE
+from redraft.messages import BULK_QUEUE, INTERACTIVE_QUEUE
 from redraft.settings import Settings
 from tests.embedded.commands import Command, Folder, submit, wait_ended
 from tests.model_server import ModelServer

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from api.app import create_app
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage.engine.columns import DbNow

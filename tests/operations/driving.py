@@ -11,7 +11,7 @@ from sqlalchemy import update
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Call, Event, Job

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redraft.domain.calls.conversation import Message, Prompt
-from redraft.domain.checks import descriptions, registry
+from redraft.domain.checks import any_check, descriptions
 from redraft.domain.jobs.loop import Attempt, Evaluation, Feedback, Rules, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.prompts.render import feedback_text, generation_prompt
@@ -252,4 +252,4 @@ def test_a_check_without_words_is_told_in_plain_ones(check: dict[str, Any], word
 
 
 def test_every_kind_of_check_has_words():
-    assert list(registry.CHECK_KINDS) == sorted(descriptions._WORDS)
+    assert list(any_check.CHECK_KINDS) == sorted(descriptions._WORDS)

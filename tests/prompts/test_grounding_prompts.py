@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from redraft.domain.calls.conversation import Chat, Prompt
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.structured.named_schemas import structure_schema
 from redraft.prompts.render import generation_prompt

@@ -6,7 +6,7 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import RETRYABLE_CODES
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message, UnusableReply

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import Invalid
 from redraft.providers.catalog import DEFAULT_ANTHROPIC, DEFAULT_LOCAL, DEFAULT_OPENAI, ProviderCatalog
 from redraft.providers.local.provider import missing_part

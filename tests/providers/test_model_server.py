@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import ReplySchema

@@ -15,7 +15,7 @@ from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
 from redraft.settings import Settings
 from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
 
-COMMITTERS = {"redraft/storage/engine/work.py", "redraft/storage/engine/schema.py"}
+COMMITTERS = {"redraft/storage/engine/unit_of_work.py", "redraft/storage/engine/schema.py"}
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
     "redraft/cli/sessions.py": "asks which of two names a setting has, to name it in a message",
@@ -38,7 +38,7 @@ def test_only_the_unit_of_work_commits():
         if isinstance(node, ast.Call) and dotted(node.func).endswith((".commit", "engine.begin", "connection.begin"))
     }
     assert found <= COMMITTERS
-    assert "redraft/storage/engine/work.py" in found
+    assert "redraft/storage/engine/unit_of_work.py" in found
 
 
 def test_only_the_settings_read_the_environment():

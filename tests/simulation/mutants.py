@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sqlalchemy import Connection, select
 
 from redraft.domain.jobs.states import JobStatus, Step, StopReason, states_before
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.jobs.queries import record_of
 from redraft.operations.request_views import readable_request
 from redraft.operations.results.completion import close_orphaned_calls, complete
@@ -17,7 +17,7 @@ from redraft.operations.services import Services
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import events, history, transitions
 from tests.simulation.parts import ProcessDatabase
 from tests.simulation.site import Variant

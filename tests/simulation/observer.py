@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any
 
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from tests.chaos.audit.witness import GROWING, KEPT, changes
 from tests.simulation.world import Process, World
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from redraft.clock import Clock
-from redraft.jobs import StepMessage
-from redraft.storage.engine.work import Database
+from redraft.messages import StepMessage
+from redraft.storage.engine.unit_of_work import Database
 from tests.simulation.faults import Faults, unreachable
 from tests.simulation.observer import Observer
 from tests.simulation.world import Process, World

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from redraft.errors import Unavailable
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.step_work import Work
 from redraft.operations.steps import context
 from redraft.operations.steps.executor import run
@@ -13,7 +13,7 @@ from redraft.rate_limiter import RateLimiter
 from tests.simulation.driver import StepDriver
 from tests.simulation.site import Site
 from tests.simulation.world import Process
-from worker.retries import handle_failures
+from worker.step_exceptions import handle_failures
 
 
 class Worker:

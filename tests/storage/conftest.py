@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from redraft.domain.jobs.ids import new_id
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
 

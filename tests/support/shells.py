@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from redraft.cli.commands import app
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.services import Services
 from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run

@@ -24,7 +24,7 @@ from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.bulk import datasets, runs, scheduler
 from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services

@@ -8,7 +8,7 @@ from celery import Celery
 
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.steps.context import StepResult
 from redraft.operations.steps.crashes import StepCrashed
 from tests.support.task_events import TaskEvents

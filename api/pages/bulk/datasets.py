@@ -18,7 +18,7 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.datasets import UploadQuery
 from redraft.datasets.formats import Format
 from redraft.errors import Conflict, Invalid
-from redraft.operations.bulk import datasets, removing, run_listing
+from redraft.operations.bulk import datasets, deletion, run_listing
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 
 router = pages_router("/datasets")
@@ -100,7 +100,7 @@ def ask_to_delete(request: Request, services: ServicesOf, dataset_id: str) -> Re
 @router.post("/{dataset_id}/delete")
 def delete_dataset(request: Request, services: ServicesOf, dataset_id: str) -> Response:
     try:
-        removing.delete_dataset(services, dataset_id)
+        deletion.delete_dataset(services, dataset_id)
     except Conflict as error:
         dataset = datasets.get_dataset(services, dataset_id)
         return page(request, "datasets/delete.html", 409, dataset=dataset, trouble=error.message)

@@ -18,7 +18,7 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.run_results import ItemStatus
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
-from redraft.operations.bulk import removing, run_listing, runs
+from redraft.operations.bulk import deletion, run_listing, runs
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter
 from redraft.operations.bulk.run_resources import Run
@@ -119,7 +119,7 @@ def ask_to_delete(request: Request, services: ServicesOf, run_id: str) -> Respon
 @router.post("/delete")
 def delete_run(request: Request, services: ServicesOf, run_id: str) -> Response:
     try:
-        removing.delete_run(services, run_id)
+        deletion.delete_run(services, run_id)
     except Conflict as error:
         return page(request, "runs/delete.html", 409, run=runs.get_run(services, run_id), trouble=error.message)
     return see_other("/runs", notice="deleted")

@@ -6,9 +6,9 @@ from starlette.concurrency import run_in_threadpool
 
 from api.authentication import is_trusted
 from api.dependencies import ContextOf, ServicesOf
-from api.description import problems_of
 from api.http import problems
 from api.http.bodies import StrictRoute
+from api.openapi import problems_of
 from redraft.errors import Unavailable
 from redraft.operations.admin.health import check_readiness
 

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from api.dependencies import ContextOf, ServicesOf
-from api.description import problems_of
 from api.http import uploads
 from api.http.bodies import StrictRoute, parse_object
 from api.http.parameters import Page, PageQuery, PositionQuery
 from api.http.responses import render
+from api.openapi import problems_of
 from redraft.datasets.formats import Format
 from redraft.errors import Invalid
-from redraft.operations.bulk import datasets, removing
+from redraft.operations.bulk import datasets, deletion
 from redraft.operations.bulk.dataset_checks import DatasetCheck, check_dataset, check_resource
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 
@@ -181,5 +181,5 @@ def list_dataset_items(services: ServicesOf, dataset_id: str, query: Annotated[P
 @router.delete("/{dataset_id}", status_code=204, responses=problems_of(409))
 def delete_dataset(services: ServicesOf, dataset_id: str) -> Response:
     """Delete a dataset that no run uses, with its rows."""
-    removing.delete_dataset(services, dataset_id)
+    deletion.delete_dataset(services, dataset_id)
     return Response(status_code=204)

@@ -7,13 +7,13 @@ from fastapi.openapi.models import Example
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import ContextOf, IdempotencyOf, ServicesOf
-from api.description import problems_of
 from api.http.bodies import StrictRoute
 from api.http.parameters import Page, PageQuery
 from api.http.responses import POLL_AFTER_S, prefers_json, render
+from api.openapi import problems_of
 from api.streams import runs as run_streams
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
-from redraft.operations.bulk import removing, runs
+from redraft.operations.bulk import deletion, runs
 from redraft.operations.bulk.run_resources import Run
 
 router = APIRouter(prefix="/v1/runs", tags=["bulk"], route_class=StrictRoute)
@@ -151,5 +151,5 @@ def delete_run(services: ServicesOf, run_id: str) -> Response:
 
     The response is sent when everything is deleted. After an interruption, the same request deletes the rest.
     """
-    removing.delete_run(services, run_id)
+    deletion.delete_run(services, run_id)
     return Response(status_code=204)

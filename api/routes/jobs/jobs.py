@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import IdempotencyOf, ServicesOf
-from api.description import job_answers, problems_of
 from api.http.bodies import StrictRoute
 from api.http.parameters import Page, PageQuery, Time
 from api.http.responses import etag, is_match, render, render_job, render_submitted, render_unchanged
+from api.openapi import job_answers, problems_of
 from api.routes.jobs.long_polling import WaiterOf
 from redraft.domain.jobs.requests import ContinueJob, RescoreJob
 from redraft.domain.jobs.states import JobKind, JobStatus, StopReason

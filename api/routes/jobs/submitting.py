@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, IdempotencyOf
-from api.description import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, EXAMPLE_REFINE, job_answers, problems_of
 from api.http.bodies import StrictRoute
 from api.http.responses import render, render_submitted
+from api.openapi import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, EXAMPLE_REFINE, job_answers, problems_of
 from api.routes.jobs.long_polling import WaiterOf
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.drafts import RefineQuestion

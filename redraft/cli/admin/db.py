@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
-from redraft.cli.exits import Exit
+from redraft.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from redraft.storage.engine.schema import SchemaState

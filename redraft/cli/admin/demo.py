@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from redraft.cli import output
-from redraft.cli.exits import Exit
+from redraft.cli.exit_codes import Exit
 from redraft.cli.sessions import load_settings
 from redraft.cli.views import live
 from redraft.domain.bulk.phrases import count
@@ -194,7 +194,7 @@ def _introduce(settings: "Settings") -> bool:
 @contextlib.contextmanager
 def _api(settings: "Settings") -> Generator[str]:
     """Run the API in a thread on a free port, and yield its URL."""
-    from redraft.embedded.apis import Api
+    from redraft.embedded.api_server import Api
     from redraft.embedded.listeners import listen, url_of
 
     ready = threading.Event()

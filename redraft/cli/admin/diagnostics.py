@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Literal
 
 from redraft import __version__
-from redraft.cli import exits, sessions
+from redraft.cli import exit_codes, sessions
 from redraft.domain.bulk.phrases import count
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import health
@@ -47,7 +47,7 @@ def diagnose(settings: Settings) -> list[Finding]:
         with sessions.connected(settings) as services:
             findings.extend(_diagnose_services(services))
     except RedraftError as error:
-        findings.append(Finding("services", "broken", error.message, exits.advice(error.code) or ""))
+        findings.append(Finding("services", "broken", error.message, exit_codes.advice(error.code) or ""))
     return findings
 
 
@@ -69,7 +69,7 @@ def _guard(name: str, check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except RedraftError as error:
-        return Finding(name, "broken", error.message, exits.advice(error.code) or "")
+        return Finding(name, "broken", error.message, exit_codes.advice(error.code) or "")
     except Exception as error:  # noqa: BLE001 - an unexpected error is a finding, too
         return Finding(name, "broken", f"{type(error).__name__}: {str(error).splitlines()[0]}")
 

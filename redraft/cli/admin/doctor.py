@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from redraft.cli import options, output, sessions
-from redraft.cli.exits import Exit
+from redraft.cli.exit_codes import Exit
 
 _SIGNS = {"ok": ("✓", "green"), "note": ("○", "dim"), "broken": ("✗", "red")}
 

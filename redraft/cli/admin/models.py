@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redraft.cli import exits, options, output, sessions
+from redraft.cli import exit_codes, options, output, sessions
 from redraft.redaction import redact
 
 app = options.Group("List models, and test a model. The default command is `list`.")
@@ -66,7 +66,7 @@ def check(
     addresses = {"openai": settings.openai_base_url, "anthropic": settings.anthropic_base_url}
     if address := addresses.get(found.model.partition(":")[0]):
         output.say(f"Base URL: {redact(address)}")
-    if advice := exits.advice(error.code):
+    if advice := exit_codes.advice(error.code):
         # The second part of the advice recommends this command, which the user has just run
         output.say(advice.partition("; `redraft models check MODEL`")[0].rstrip(".") + ".")
-    raise typer.Exit(exits.exit_of_code(error.code))
+    raise typer.Exit(exit_codes.exit_of_code(error.code))

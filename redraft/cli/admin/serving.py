@@ -56,9 +56,9 @@ def serve(
 
 def _serve(settings: "Settings", signals: "StopSignals") -> None:
     from redraft import embedded
+    from redraft.embedded.broker import prepare_folders
     from redraft.embedded.listeners import listen, url_of
     from redraft.embedded.locks import only_server
-    from redraft.embedded.valkeys import prepare_folders
     from redraft.logs import configure_logs
 
     configure_logs(settings.log_level, settings.log_format)
@@ -86,7 +86,7 @@ def _run_api(settings: "Settings", listener: "socket", url: str, signals: "StopS
             output.say(hint, "yellow")
 
     # Imported late, so that the worker process imports the same modules at the same time
-    from redraft.embedded.apis import Api
+    from redraft.embedded.api_server import Api
 
     api = Api(settings, listener, announce)
     # Set before the check, so that a signal after the check sets `should_exit`, and the server ends at once
@@ -167,7 +167,7 @@ def _check_parts(settings: "Settings") -> None:
 
     An external broker may become reachable later, so an unreachable broker causes only a message.
     """
-    from redraft.embedded.valkeys import answers
+    from redraft.embedded.broker import answers
 
     if settings.is_embedded_broker and not answers(settings.broker_socket):
         raise Unavailable(

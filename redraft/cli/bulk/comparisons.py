@@ -41,7 +41,7 @@ def compare(
 
     Exit codes: 0 the runs are compared; 1 error; 2 wrong usage; 3 a gate is not met; 5 there is no such run.
     """
-    from redraft.cli.bulk.run_ends import check_report_files, exit_of_gates, write_reports
+    from redraft.cli.bulk.finished_runs import check_report_files, exit_of_gates, write_reports
     from redraft.domain.bulk.gates import check_gates
     from redraft.operations.bulk import run_results
     from redraft.operations.bulk.report_tables import comparison_tables

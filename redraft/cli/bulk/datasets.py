@@ -52,7 +52,7 @@ def check_file(  # noqa: PLR0913 - one parameter per option
     """
     from redraft.cli.bulk.dataset_files import opened_file
     from redraft.cli.bulk.dataset_pages import show_check
-    from redraft.cli.exits import Exit
+    from redraft.cli.exit_codes import Exit
     from redraft.operations.bulk.dataset_checks import check_dataset, check_resource
 
     fields = bulk_options.defaults_of(defaults, {**given, "answer_schema": options.schema_of(schema)})
@@ -127,8 +127,8 @@ def show(
 @app.add("delete", "redraft datasets delete 0199a3")
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
     """Delete a dataset that no run uses. The command asks for no confirmation."""
-    from redraft.operations.bulk import removing
+    from redraft.operations.bulk import deletion
 
     with sessions.opened_for("dataset", dataset) as (services, dataset_id):
-        removing.delete_dataset(services, dataset_id)
+        deletion.delete_dataset(services, dataset_id)
     output.say_deleted(dataset_id, as_json=as_json)

@@ -83,7 +83,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     no such file, dataset or run; 6 some items failed, are invalid or were not started; 75 the broker or the database
     cannot be reached; 130 interrupted. If several codes apply, 130 takes precedence over 3, and 3 over 6.
     """
-    from redraft.cli.bulk.run_ends import Wanted
+    from redraft.cli.bulk.finished_runs import Wanted
     from redraft.cli.bulk.run_watching import resume_run, start_run
 
     wanted = Wanted(as_json, results, report, baseline, min_pass_rate, fail_on_regression)

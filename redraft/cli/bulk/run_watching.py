@@ -12,13 +12,13 @@ from typing import Any, Self, Unpack
 
 from redraft.cli import output, sessions
 from redraft.cli.bulk.dataset_files import Reading, import_named
-from redraft.cli.bulk.run_ends import Wanted, exit_of_run, print_invalid, print_run, resolved
+from redraft.cli.bulk.finished_runs import Wanted, exit_of_run, print_invalid, print_run, resolved
 from redraft.cli.bulk.run_progress import run_view
-from redraft.cli.exits import Exit
+from redraft.cli.exit_codes import Exit
 from redraft.datasets.items import Merger
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import RedraftError
-from redraft.operations.bulk import removing, runs
+from redraft.operations.bulk import deletion, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
@@ -62,7 +62,7 @@ class _Interruption(AbstractContextManager["_Interruption"]):
     """Turns Ctrl-C into a flag that the loop of `_watch` checks, so that Ctrl-C never interrupts a query.
 
     A second Ctrl-C ends this process by the signal itself, which a shell reports as 130. The embedded broker and
-    worker end with this process (`redraft/embedded/lifelines.py`).
+    worker end with this process (`redraft/embedded/parent_death.py`).
     """
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[Non
         yield
     except BaseException:
         with suppress(RedraftError):
-            removing.delete_dataset(services, dataset_id)
+            deletion.delete_dataset(services, dataset_id)
         raise
 
 

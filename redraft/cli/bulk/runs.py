@@ -68,7 +68,7 @@ def watch(
     as_json: options.AsJson = False,
 ) -> None:
     """Watch a run until it ends, then print its report. Ctrl-C does not cancel the run."""
-    from redraft.cli.bulk.run_ends import Wanted, resolved
+    from redraft.cli.bulk.finished_runs import Wanted, resolved
     from redraft.cli.bulk.run_watching import conduct, end
     from redraft.operations.bulk import runs
 
@@ -112,7 +112,7 @@ def resume(
     as_json: options.AsJson = False,
 ) -> None:
     """Execute the unstarted and canceled items of a run."""
-    from redraft.cli.bulk.run_ends import Wanted
+    from redraft.cli.bulk.finished_runs import Wanted
     from redraft.cli.bulk.run_watching import resume_run
 
     wanted = Wanted(as_json, results, report)
@@ -135,7 +135,7 @@ def export(
     files: bulk_options.Results = None,
 ) -> None:
     """Print one line per item, in the order of the dataset. Items that have not ended have no answer."""
-    from redraft.cli.bulk.run_ends import RESULT_SUFFIXES, check_file, export_results, form_of
+    from redraft.cli.bulk.finished_runs import RESULT_SUFFIXES, check_file, export_results, form_of
 
     if form is None:
         for file in files or ():
@@ -161,7 +161,7 @@ def report(
     as_json: options.AsJson = False,
 ) -> None:
     """Print the report of a run. While a run is in progress, its report is partial."""
-    from redraft.cli.bulk.run_ends import Wanted, exit_of_gates, print_run, resolved
+    from redraft.cli.bulk.finished_runs import Wanted, exit_of_gates, print_run, resolved
     from redraft.operations.bulk import runs
 
     wanted = Wanted(as_json, None, report, baseline, min_pass_rate, fail_on_regression)
@@ -184,8 +184,8 @@ def webhooks(
 @app.add("delete", "redraft runs delete 0199a3")
 def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """Delete an ended run with its items and their jobs. The command asks for no confirmation."""
-    from redraft.operations.bulk import removing
+    from redraft.operations.bulk import deletion
 
     with sessions.opened_for("run", run) as (services, run_id):
-        removing.delete_run(services, run_id)
+        deletion.delete_run(services, run_id)
     output.say_deleted(run_id, as_json=as_json)

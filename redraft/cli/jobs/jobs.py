@@ -74,7 +74,7 @@ def _filter(
     model: str | None,
     meta: list[str] | None,
 ) -> "JobFilter":
-    from redraft.domain.calls.models import parse_model
+    from redraft.domain.calls.model_names import parse_model
     from redraft.storage.jobs.job_filters import JobFilter
 
     return JobFilter(

@@ -172,7 +172,7 @@ def calibration(
 
     For each evaluator, the command prints the agreement, Cohen's kappa, and a proposed score threshold.
     """
-    from redraft.domain.calls.models import parse_model
+    from redraft.domain.calls.model_names import parse_model
     from redraft.operations.evaluation import ratings
     from redraft.operations.evaluation.ratings import RatingFilter
 

@@ -9,7 +9,7 @@ import redis
 
 from redraft.cli.views.live import View
 from redraft.errors import RedraftError
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.jobs import queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Event

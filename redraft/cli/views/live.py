@@ -19,7 +19,7 @@ from redraft.domain.bulk.phrases import format_score
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
-    from redraft.jobs import Delta
+    from redraft.messages import Delta
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from redraft.cli import exits, output, sessions
-from redraft.cli.exits import Exit
+from redraft.cli import exit_codes, output, sessions
+from redraft.cli.exit_codes import Exit
 from redraft.cli.options import in_options
 from redraft.cli.views.following import follow, show_event
 from redraft.cli.views.grounding_output import print_sources
@@ -78,7 +78,7 @@ def _summary(job: Job, seconds: float) -> str:
 
 def _print_error(job_id: str, error: dict[str, Any]) -> None:
     output.say(in_options(f"{error['title']}: {output.one_line(error['detail'], 2000)}"), "red")
-    if words := exits.advice(error["code"]):
+    if words := exit_codes.advice(error["code"]):
         output.say(words)
     if error["code"] in _CONTINUABLE:
         output.say(f"Continue the job with: redraft jobs continue {job_id}")
@@ -94,7 +94,7 @@ def _print_answer(answer: str) -> None:
 def exit_of_job(job: Job, *, must_be_accepted: bool) -> Exit:
     """Return the exit code of a job. With `must_be_accepted`, an answer that is not accepted is no success."""
     if job.status == "failed":
-        return exits.exit_of_code((job.error or {}).get("code", "error"))
+        return exit_codes.exit_of_code((job.error or {}).get("code", "error"))
     if job.status == "canceled":
         return Exit.INTERRUPTED
     if must_be_accepted and not (job.result and job.result["success"]):

@@ -3,8 +3,8 @@
 import json
 from typing import Any, cast
 
+from redraft.domain.checks.any_check import Check
 from redraft.domain.checks.check_results import range_in_words
-from redraft.domain.checks.registry import Check
 from redraft.domain.text.languages import name_of
 
 _WORDS = {

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from redraft.domain.bodies.validation_errors import message_of
-from redraft.domain.checks.registry import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
+from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
 

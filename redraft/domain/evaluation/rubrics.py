@@ -11,8 +11,8 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
+from redraft.domain.checks.any_check import CHECK_KINDS, Check, json_example, run_check
 from redraft.domain.checks.descriptions import describe_check
-from redraft.domain.checks.registry import CHECK_KINDS, Check, json_example, run_check
 from redraft.domain.evaluation.scores import meets
 
 CRITERIA_MAX = 50

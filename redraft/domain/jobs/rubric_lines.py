@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks.registry import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
+from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 from redraft.domain.checks.shorthand import read_check
 from redraft.domain.evaluation.rubrics import CRITERIA_MAX, Criterion, Rubric
 from redraft.domain.jobs.drafts import kebab, unused_id

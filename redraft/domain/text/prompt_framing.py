@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import cache
 
-from redraft.domain.admin.caching import cached_once
+from redraft.caching import cached_once
 
 _NONCE_CHARS_MIN = 8
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from redraft import __version__
-from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.operations.admin.configuration import without_password
 from redraft.operations.services import Services

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from redraft.domain.calls.conversation import Chat, Message
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.resource_base import cost_usd

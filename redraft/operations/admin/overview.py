@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.operations.admin.health import Check, check_readiness
 from redraft.operations.resource_base import cost_usd

@@ -15,7 +15,7 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import JobFields
 from redraft.errors import existing
-from redraft.operations.paging import next_cursor, read_cursor
+from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.resource_base import Moment, Resource, RowError, Urls
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets

@@ -11,9 +11,9 @@ from redraft.errors import NotFound
 from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 from redraft.operations.bulk.run_resources import Run, RunCounts, counts_of
+from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
-from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets as stored_datasets

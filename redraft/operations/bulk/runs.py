@@ -22,11 +22,11 @@ from redraft.operations.bulk.datasets import find as find_dataset
 from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
+from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.cost_estimates import most_expensive_call
 from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
-from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, run_items, runs

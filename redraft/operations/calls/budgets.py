@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
-from redraft.domain.calls.models import parse_model
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.requests import AnyRequest, Limits, dump
 from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sent_limit
 from redraft.operations.request_views import models_named

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from redraft.domain.text.cleaning import clean
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.calls.model_calls import Slot
 from redraft.queue import Queue
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic_core import to_json
 
 from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt
-from redraft.domain.calls.models import parse_model
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import TRUNCATED, job_error
 from redraft.domain.jobs.states import Step

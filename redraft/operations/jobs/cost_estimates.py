@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from redraft.datasets.reports import Cost
-from redraft.domain.calls.models import parse_model
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import groups_of
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer, dump, ladder
 from redraft.errors import Invalid

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from redraft.domain.jobs.states import LIVE, TERMINAL
 from redraft.errors import Conflict, NotFound
+from redraft.operations.cursors import next_cursor, read_cursor, write_cursor
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import iteration_now
-from redraft.operations.paging import next_cursor, read_cursor, write_cursor
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
 from redraft.storage.jobs import job_lists

@@ -6,10 +6,10 @@ from sqlalchemy import Connection
 
 from redraft.domain.jobs.states import TERMINAL
 from redraft.errors import NotFound, existing
+from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.jobs import iterations, resources
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job
-from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.services import Services
 from redraft.storage.jobs import calls, events, history, jobs
 from redraft.storage.jobs.job_filters import JobFilter

@@ -6,13 +6,13 @@ The caller waits at most `REDRAFT_CALL_TIMEOUT_S`. No database connection is hel
 import time
 from functools import partial
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.jobs.drafts import Draft, RefineQuestion, read_draft
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.ledger import close_calls, sum_usage
 from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
 from redraft.operations.calls.step_work import wait_for

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
-from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,

@@ -5,9 +5,9 @@ from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.ids import PREFIXES
 from redraft.domain.jobs.requests import Webhook
 from redraft.errors import Invalid, existing
+from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.jobs.queries import version_of
 from redraft.operations.jobs.resources import WebhookDelivery, delivery_resource
-from redraft.operations.paging import next_cursor, read_cursor
 from redraft.operations.services import Services
 from redraft.setting_values import webhook_keys
 from redraft.settings import Settings

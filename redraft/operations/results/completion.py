@@ -15,7 +15,7 @@ from redraft.operations.results.job_results import best_candidate
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import database_time
-from redraft.storage.engine.work import notify_after_commit
+from redraft.storage.engine.unit_of_work import notify_after_commit
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord

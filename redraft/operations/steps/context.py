@@ -17,7 +17,7 @@ from redraft.domain.jobs.loop import Attempt, Rules
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError, Unavailable
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.budgets import Spent, plan_within, spent_of
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_calls, record_outcomes, stored, sum_usage
 from redraft.operations.calls.model_calls import (

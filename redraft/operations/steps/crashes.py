@@ -12,7 +12,7 @@ from redraft.domain.calls.backoff import retry_wait_s
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.ledger import RECORD_REPLY_S, record_outcomes
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.request_views import readable_request, step_iteration

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from redraft.domain.calls.conversation import Prompt
-from redraft.domain.calls.models import parse_model
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import CombinedVerdict, EvaluatorVerdict, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model
@@ -30,7 +30,7 @@ from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
 from redraft.storage.admin import profile_versions
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.history import IterationRecord
 
 # The answer causes these failures, and not the provider. The evaluation is an error, and the loop continues.

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import unclear_ends
 from redraft.operations.calls.model_calls import PlannedCall, loose_schemas

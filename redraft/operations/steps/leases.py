@@ -14,11 +14,11 @@ from redraft import __version__
 from redraft.clock import CLOCK, Clock
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from redraft.storage.admin import workers
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, transitions
 from redraft.storage.jobs.transitions import DueStep
 
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 _SAFETY_S = 5.0
 # An older check of a lease does not count, because the process may have been suspended since then
 _FRESH_S = 2.0
-# `worker/schedule.py` reserves this part of the grace period for releasing the leases
+# `worker/timers_and_shutdown.py` reserves this part of the grace period for releasing the leases
 _LEAVE_S = 2.0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.request_views import models_of
 from redraft.operations.services import Services

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.request_views import readable_request, step_iteration
 from redraft.operations.results.completion import close_orphaned_calls, complete
 from redraft.operations.results.job_results import ending

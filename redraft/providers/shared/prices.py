@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
-from redraft.domain.calls.models import FREE_PROVIDER, ModelRef
+from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef
 from redraft.providers.shared.protocol import Usage
 from redraft.settings import ModelPrice
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from redraft.errors import Unavailable
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 _PAGES_AT_ONCE = 512
 _PROGRESS_EVERY_S = 0.5

@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 
 from redraft.errors import Unavailable
 from redraft.storage.engine import postgresql
-from redraft.storage.engine.work import Database, translated
+from redraft.storage.engine.unit_of_work import Database, translated
 
 _LOCK = 0x7265647261667400 >> 1  # any number works that no other program uses as an advisory lock
 _LOCK_NOT_AVAILABLE = "55P03"

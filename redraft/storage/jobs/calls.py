@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from redraft.domain.calls.models import FREE_PROVIDER
+from redraft.domain.calls.model_names import FREE_PROVIDER
 from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step
 from redraft.storage.engine.columns import DbNow

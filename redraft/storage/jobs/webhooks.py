@@ -13,7 +13,7 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import ListPosition, exists, fetch_all, fetch_one, list_newest
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
-from redraft.storage.engine.work import notify_after_commit
+from redraft.storage.engine.unit_of_work import notify_after_commit
 
 _rows = webhook_deliveries.c
 # Literals, because SQLite uses the partial indexes on these statuses only for a condition without parameters

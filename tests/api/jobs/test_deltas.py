@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from api.notifications.jobs import Notifications, Pace, Subscription
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.results.job_results import event
 from redraft.operations.services import Services

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from redraft.storage.engine.bulk_tables import run_items, runs
 from redraft.storage.engine.tables import events, jobs, webhook_deliveries
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.chaos.audit.rows import JobRows, Row, fingerprint, read_all
 from tests.chaos.driver import Submitted
 from tests.model_server.logbook import Entry

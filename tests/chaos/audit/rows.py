@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Table, select, text
 
 from redraft.storage.engine.tables import calls, evaluations, events, iterations, jobs
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.model_server.logbook import Entry
 
 Row = Mapping[str, Any]

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from redraft.errors import Unavailable
 from redraft.storage.engine.tables import jobs
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.support.waiting import patient
 
 _EVERY_S = 0.25

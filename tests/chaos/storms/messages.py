@@ -12,9 +12,9 @@ import redis
 from sqlalchemy import select
 
 from redraft.errors import Unavailable
-from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.messages import INTERACTIVE_QUEUE
 from redraft.storage.engine.tables import jobs
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 

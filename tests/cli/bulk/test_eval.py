@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.cli.bulk.run_ends import exit_of_run
+from redraft.cli.bulk.finished_runs import exit_of_run
 from redraft.cli.bulk.run_progress import Pace, words_of
 from redraft.domain.bulk.gates import GateResult
 from redraft.operations.bulk.run_resources import Run

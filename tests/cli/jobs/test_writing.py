@@ -8,7 +8,7 @@ from rich.console import Console
 
 from redraft.cli import output
 from redraft.cli.views.live import View, Writing
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import Event
 from redraft.operations.services import Services

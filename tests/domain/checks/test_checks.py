@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from redraft.domain.checks.registry import Check, CheckResult, run_check
+from redraft.domain.checks.any_check import Check, CheckResult, run_check
 from redraft.domain.evaluation.rubrics import Criterion
 from tests.support.waiting import cpu_bound
 

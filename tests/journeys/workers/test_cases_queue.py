@@ -10,7 +10,7 @@ import psutil
 import pytest
 from celery import Celery
 
-from redraft.jobs import INTERACTIVE_QUEUE
+from redraft.messages import INTERACTIVE_QUEUE
 from redraft.operations.services import Services
 from redraft.queue import celery_options
 from tests.journeys.conftest import Desk

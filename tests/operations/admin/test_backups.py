@@ -20,7 +20,7 @@ from redraft.operations.admin import backups
 from redraft.operations.services import Services
 from redraft.storage.admin.backups import dump_command
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from tests.operations.driving import Driver
 from tests.support.databases.postgres import PostgresServer
 from tests.support.waiting import patient, wait_until

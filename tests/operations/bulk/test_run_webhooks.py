@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from api.description import RunWebhookBody
+from api.openapi import RunWebhookBody
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.errors import NotFound
 from redraft.operations.admin.deliveries import Deliverer
-from redraft.operations.bulk import removing, run_completion, runs, scheduler
+from redraft.operations.bulk import deletion, run_completion, runs, scheduler
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
@@ -156,5 +156,5 @@ def test_a_failed_delivery_of_a_run_is_listed_among_all_and_goes_with_the_run(dr
     send(driver)
     lines, _ = webhooks.latest_deliveries(driver.services, only_failed=True)
     assert [(line.run_id, line.type, line.http_status) for line in lines] == [(run.id, "run.finished", 410)]
-    removing.delete_run(driver.services, run.id)
+    deletion.delete_run(driver.services, run.id)
     assert webhooks.latest_deliveries(driver.services) == ([], None)

@@ -6,7 +6,7 @@ import pytest
 
 from redraft.domain.jobs.requests import ContinueJob, RescoreJob, Source
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.evaluation import observations
 from redraft.operations.evaluation.observations import Observation, ObservationFilter
 from redraft.operations.evaluation.rescore import rescore

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from redraft.domain.jobs.states import Step
-from redraft.jobs import Delta
+from redraft.messages import Delta
 from redraft.operations.calls.deltas import DeltaPublisher
 from redraft.operations.calls.model_calls import Slot
 from redraft.operations.services import Services

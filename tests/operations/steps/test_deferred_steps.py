@@ -8,7 +8,7 @@ import pytest
 
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.sweeper import sweep
 from tests.model_server import ModelServer, Reply

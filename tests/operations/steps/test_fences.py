@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.context import message_of
 from redraft.operations.steps.crashes import StepCrashed, reschedule

@@ -1,7 +1,7 @@
 """Jobs leave nothing in the memory of the process that executes them."""
 
 from redraft.domain.jobs.states import Step
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder

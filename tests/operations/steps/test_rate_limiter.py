@@ -15,7 +15,7 @@ from redraft.circuit_breaker import CircuitBreaker
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
-from redraft.jobs import StepMessage
+from redraft.messages import StepMessage
 from redraft.rate_limiter import LimiterSession, NamedLimit, RateLimiter, limit_of
 from redraft.settings import ModelLimit, Settings
 from tests.support.valkey import ValkeyServer

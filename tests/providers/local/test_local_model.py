@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.local.provider import missing_part
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(find_spec("xllamacpp") is None, reason="xllamacp
 USER = """
 import sys
 from pathlib import Path
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message
 from redraft.providers.shared.transport import CALLS_LOOP

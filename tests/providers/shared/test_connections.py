@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import ChatReply
 from redraft.providers.shared.transport import CALLS_LOOP

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.calls.models import ModelRef
+from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.catalog import ProviderCatalog

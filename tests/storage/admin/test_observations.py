@@ -11,7 +11,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.storage.admin import observations
 from redraft.storage.admin.observations import ObservationFilter
 from redraft.storage.engine.tables import observations as table
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.engine.test_plans import explained, whole_table_reads

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import sqlite
 from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow, Json
 from redraft.storage.engine.tables import events
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.jobs import JobRecord
 
 pytestmark = pytest.mark.both_databases

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, inspect, text
 from redraft.errors import Unavailable
 from redraft.storage.engine import schema
 from redraft.storage.engine.schema import UpgradeTimeouts
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.support.databases.postgres import PostgresServer
 from tests.support.next_release import REVISION, next_config, upgrade_to_next_release

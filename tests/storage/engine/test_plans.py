@@ -18,7 +18,7 @@ from redraft.storage.engine import query_parts
 from redraft.storage.engine.tables import calls as calls_table
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.tables import metadata
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, transitions, webhooks
 from redraft.storage.jobs.job_filters import JobFilter
 from redraft.storage.jobs.jobs import JobRecord

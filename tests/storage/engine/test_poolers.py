@@ -15,7 +15,7 @@ from redraft.errors import Unavailable
 from redraft.operations.jobs.submit import submit
 from redraft.operations.services import Services
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
 from tests.operations.driving import Driver

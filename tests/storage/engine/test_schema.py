@@ -15,7 +15,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs, metadata
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
 

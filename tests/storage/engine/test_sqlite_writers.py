@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from redraft.errors import Unavailable
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import events, jobs, transitions
 from tests.storage.conftest import job_values
 from tests.support.databases.sqlite import create_sqlite

@@ -15,7 +15,7 @@ from redraft.storage.engine.tables import evaluations as evaluation_rows
 from redraft.storage.engine.tables import events as event_rows
 from redraft.storage.engine.tables import iterations as iteration_rows
 from redraft.storage.engine.tables import jobs as job_rows
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, events, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Advance

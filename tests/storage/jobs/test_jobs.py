@@ -15,7 +15,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs as table
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, due_steps, events, jobs, transitions
 from redraft.storage.jobs.job_filters import JobFilter
 from redraft.storage.jobs.jobs import JobRecord

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 from alembic.config import Config
 
 from redraft.storage.engine import schema
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 REVISION = "9999"
 

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.admin import observations
 from redraft.storage.engine.tables import observations as table
-from redraft.storage.engine.work import Database
+from redraft.storage.engine.unit_of_work import Database
 
 
 def source(number: int, *, cited: bool | None = False, score: float | None = None, **fields: Any) -> dict[str, Any]:

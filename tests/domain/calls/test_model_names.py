@@ -2,7 +2,7 @@
 
 import pytest
 
-from redraft.domain.calls.models import ModelRef, parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 
 

@@ -6,7 +6,7 @@ import stat
 from importlib.util import find_spec
 from pathlib import Path
 
-from redraft.embedded.lifelines import guarded
+from redraft.embedded.parent_death import guarded
 from redraft.errors import Unavailable
 from redraft.settings import Settings
 

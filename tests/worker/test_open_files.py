@@ -9,7 +9,7 @@ PROGRAM = """
 import resource, sys
 soft, hard, concurrency = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-from worker.descriptors import allow_descriptors
+from worker.open_files import allow_descriptors
 allow_descriptors(concurrency)
 print("limit", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

@@ -11,7 +11,7 @@ from typing import IO
 
 import structlog
 
-from redraft.embedded.lifelines import BEGIN
+from redraft.embedded.parent_death import BEGIN
 from redraft.embedded.stop_signals import StopSignals
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ _PRIVATE = 0o077
 
 
 class Part:
-    """A command whose standard input is its lifeline (`redraft.embedded.lifelines`).
+    """A command whose standard input is the pipe by which it notices the end of its parent (`parent_death.py`).
 
     The output of the command goes to the file `log_path`, or to our standard error.
     """
@@ -66,7 +66,7 @@ class Part:
             process.kill()
             process.wait()
             self._keeper.join()
-            _close_lifeline(process)
+            _close_pipe(process)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         with contextlib.ExitStack() as files:
@@ -102,7 +102,7 @@ class Part:
         with self._lock:
             if self._stopping.is_set():
                 return False
-            _close_lifeline(self._process)
+            _close_pipe(self._process)
             self._process = self._spawn()
             if self._may_begin:
                 self._send_begin()
@@ -120,6 +120,6 @@ def _open_log(path: Path) -> IO[bytes]:
     return open(path, "wb" if is_large else "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def _close_lifeline(process: "subprocess.Popen[bytes]") -> None:
+def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
     if process.stdin is not None:
         process.stdin.close()

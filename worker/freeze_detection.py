@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from redraft.embedded.lifelines import pulse_of
+from redraft.embedded.parent_death import pulse_of
 
 _PULSES = 8
 

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from redraft.domain.admin.caching import cached_once
+from redraft.caching import cached_once
 
 THREADS = 16
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import typer
 
 from redraft.cli import output
-from redraft.cli.exits import Exit
+from redraft.cli.exit_codes import Exit
 from redraft.cli.files import write_file
 from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.gates import GateResult, check_gates

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.checks.registry import CheckResult
+from redraft.domain.checks.any_check import CheckResult
 from tests.domain.checks.test_checks import CITY, check, found
 
 

@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from redraft.cli import exits, options
+from redraft.cli import exit_codes, options
 from redraft.cli.commands import app
-from redraft.cli.exits import Exit, GuardedGroup
+from redraft.cli.exit_codes import Exit, GuardedGroup
 from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -116,15 +116,15 @@ def test_every_advice_and_code_is_one_that_exists() -> None:
     from redraft.domain.jobs.job_errors import TITLES
 
     known = {*TITLES, "broker_unavailable", "database_unavailable"}
-    assert {code for code in known if exits.advice(code)} >= known - {
+    assert {code for code in known if exit_codes.advice(code)} >= known - {
         "provider_bad_request",
         "empty_output",
         "schema_mismatch",
         "budget_exhausted",
         "canceled",
     }
-    assert exits.exit_of_code("provider_auth") is Exit.AUTH
-    assert exits.exit_of_code("refused") is Exit.ERROR
+    assert exit_codes.exit_of_code("provider_auth") is Exit.AUTH
+    assert exit_codes.exit_of_code("refused") is Exit.ERROR
 
 
 def start_asking(office: Shell, provider: ModelServer, *arguments: str) -> "subprocess.Popen[str]":

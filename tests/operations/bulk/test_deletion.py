@@ -4,7 +4,7 @@ import pytest
 
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, NotFound
-from redraft.operations.bulk import datasets, removing, runs
+from redraft.operations.bulk import datasets, deletion, runs
 from redraft.operations.jobs import lifecycle
 from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import runs as stored_runs
@@ -25,7 +25,7 @@ def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, mo
     gone, kept = (work_off(driver, start(driver, rows(5) + b"nonsense\n")) for _ in range(2))
     its_jobs = job_ids(driver, gone.id)
     assert len(its_jobs) == 5
-    removing.delete_run(driver.services, gone.id)
+    deletion.delete_run(driver.services, gone.id)
     with pytest.raises(NotFound):
         runs.get_run(driver.services, gone.id)
     for job_id in its_jobs[::2]:
@@ -33,7 +33,7 @@ def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, mo
             lifecycle.cancel(driver.services, job_id)
     assert runs.get_run(driver.services, kept.id) == kept
     with pytest.raises(NotFound):
-        removing.delete_run(driver.services, gone.id)
+        deletion.delete_run(driver.services, gone.id)
 
 
 def test_a_run_that_has_not_ended_is_not_deleted(driver: Driver, model_server: ModelServer):
@@ -41,28 +41,28 @@ def test_a_run_that_has_not_ended_is_not_deleted(driver: Driver, model_server: M
     run = start(driver, rows(2), max_in_flight=1)
     (job_id,) = under_way(driver, run)
     with pytest.raises(Conflict) as caught:
-        removing.delete_run(driver.services, run.id)
+        deletion.delete_run(driver.services, run.id)
     assert caught.value.code == "run_not_ended"
     ended = work_off(driver, run)
     lifecycle.continue_job(driver.services, job_id, ContinueJob())
     with pytest.raises(Conflict, match=job_id):
-        removing.delete_run(driver.services, run.id)
+        deletion.delete_run(driver.services, run.id)
     assert runs.get_run(driver.services, run.id).counts == ended.counts
     lifecycle.cancel(driver.services, job_id)
-    removing.delete_run(driver.services, run.id)
+    deletion.delete_run(driver.services, run.id)
 
 
 def test_a_dataset_goes_when_no_run_uses_it(driver: Driver):
     run = runs.cancel_run(driver.services, start(driver, rows(600), max_in_flight=1).id)[0]
     with pytest.raises(Conflict, match=run.id) as caught:
-        removing.delete_dataset(driver.services, run.dataset_id)
+        deletion.delete_dataset(driver.services, run.dataset_id)
     assert caught.value.code == "dataset_in_use"
     assert datasets.get_dataset(driver.services, run.dataset_id).rows == 600
-    removing.delete_run(driver.services, run.id)
-    removing.delete_dataset(driver.services, run.dataset_id)
+    deletion.delete_run(driver.services, run.id)
+    deletion.delete_dataset(driver.services, run.dataset_id)
     with driver.services.database.read() as connection:
         assert stored_datasets.list_items(connection, run.dataset_id, after=-1, limit=1) == []
-    for again in (removing.delete_dataset, datasets.get_dataset):
+    for again in (deletion.delete_dataset, datasets.get_dataset):
         with pytest.raises(NotFound):
             again(driver.services, run.dataset_id)
     assert dataset(driver.services, rows(600)) != run.dataset_id

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from redraft.embedded.lifelines import SILENCE_TIMES, guarded
+from redraft.embedded.parent_death import SILENCE_TIMES, guarded
 from tests.support.waiting import patient
 
 # `PyDLL` keeps the interpreter's lock during a call, as native code may
@@ -16,7 +16,7 @@ WAIT = "time.sleep(3)"
 DEAD_HEART = "beats.clear() or time.sleep(60)"
 PROGRAM = """
 import ctypes, time
-from worker.pulse import end_when_frozen
+from worker.freeze_detection import end_when_frozen
 beats = [1]
 end_when_frozen(1.0, [], lambda: bool(beats))
 time.sleep(0.3)
@@ -42,7 +42,7 @@ def test_only_a_frozen_process_is_ended(call: str, code: int):
 
 ALIVE = """
 import sys, time
-from worker.pulse import end_when_frozen
+from worker.freeze_detection import end_when_frozen
 end_when_frozen(2.0, sys.argv)
 print("alive", flush=True)
 time.sleep(60)

@@ -1,20 +1,20 @@
-"""`python -m worker.alone STEP JOB_ID STEP_NO`: executes one step in a child process of a worker."""
+"""`python -m worker.single_step STEP JOB_ID STEP_NO`: executes one step in a child process of a worker."""
 
 import signal
 import sys
 
 from redraft.domain.jobs.states import Step
-from redraft.embedded.lifelines import end_with_parent
-from redraft.jobs import StepMessage
+from redraft.embedded.parent_death import end_with_parent
 from redraft.logs import configure_logs
+from redraft.messages import StepMessage
 from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from worker.pulse import end_when_frozen
-from worker.retries import handle_failures
-from worker.schedule import Schedule
+from worker.freeze_detection import end_when_frozen
+from worker.step_exceptions import handle_failures
+from worker.timers_and_shutdown import Schedule
 
 
 def main(step: str, job_id: str, step_no: str) -> int:

@@ -52,4 +52,4 @@ def end_with_parent(grace_s: float) -> None:
         time.sleep(grace_s)
         os._exit(1)  # pragma: no cover - coverage cannot write its data any more
 
-    threading.Thread(target=follow, name="lifeline", daemon=True).start()
+    threading.Thread(target=follow, name="parent-death", daemon=True).start()

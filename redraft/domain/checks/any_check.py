@@ -1,7 +1,6 @@
-"""The registry of all kinds of checks: criteria that code evaluates without a model.
+"""A check of any kind, and the function that runs it. A check is a criterion that code evaluates without a model.
 
-The modules `content_check_kinds`, `size_check_kinds` and `text_check_kinds` define the kinds. Each kind is a pydantic
-class with fields and a method `run`.
+The modules in `kinds/` define the kinds. Each kind is a pydantic class with fields and a method `run`.
 """
 
 from difflib import get_close_matches
@@ -12,10 +11,10 @@ from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
 from redraft.domain.checks.check_results import CheckedAnswer, CheckResult
-from redraft.domain.checks.content_check_kinds import ContentCheck
+from redraft.domain.checks.kinds.content_checks import ContentCheck
+from redraft.domain.checks.kinds.size_checks import COUNT_MAX, SizeCheck
+from redraft.domain.checks.kinds.text_checks import TextCheck
 from redraft.domain.checks.measures import normal
-from redraft.domain.checks.size_check_kinds import COUNT_MAX, SizeCheck
-from redraft.domain.checks.text_check_kinds import TextCheck
 from redraft.domain.text.cleaning import clean
 
 _Any = ContentCheck | SizeCheck | TextCheck
