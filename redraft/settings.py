@@ -26,15 +26,19 @@ def _either(name: str) -> Any:
 
 
 class ModelPrice(BaseModel, frozen=True):
-    """Prices in USD per million tokens. The default of `cached_input` is `input`."""
+    """Prices in USD per million tokens.
+
+    The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
+    """
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     cached_input: float | None = Field(default=None, ge=0)
+    cache_write_input: float | None = Field(default=None, ge=0)
 
     @property
     def is_free(self) -> bool:
-        return not (self.input or self.output or self.cached_input)
+        return not (self.input or self.output or self.cached_input or self.cache_write_input)
 
 
 class ModelLimit(BaseModel, frozen=True, extra="forbid"):
@@ -126,7 +130,9 @@ class Settings(BaseSettings):
     )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
-        description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}.',
+        description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}. '
+        "cached_input is the price of input that a provider's cache has (default: input), cache_write_input the price "
+        "of input that is written to this cache (default: 1.25 times input).",
     )
     model_limits: dict[str, ModelLimit] = Field(
         default_factory=dict[str, ModelLimit],

@@ -13,7 +13,7 @@ from redraft.domain.evaluation.verdict_parsing import Verdict, read_claims_reply
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.prompts.evaluator_context import EvaluatorContext, untrusted_texts
 from redraft.prompts.profiles import Profile
-from redraft.prompts.templates import render_template
+from redraft.prompts.templates import render_stable_parts, render_template
 
 
 def evaluation_prompt(
@@ -41,7 +41,7 @@ def evaluation_prompt(
     schema: Mapping[str, Any] = profile.reply_schema
     if criteria:
         schema = object_schema(criteria=object_schema(**{criterion.id: _entry(criterion) for criterion in criteria}))
-    message = Message("user", render_template(profile.templates[user], **values))
+    message = Message("user", *render_stable_parts(profile.templates[user], **values))
     return Prompt(render_template(profile.templates[system], **values), (message,), ReplySchema("verdict", schema))
 
 

@@ -10,7 +10,7 @@ from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.grounding.excerpts import excerpts
 from redraft.domain.jobs.requests import AnyRequest, Source
 from redraft.domain.text.cleaning import preview
-from redraft.domain.text.prompt_framing import escape_delimiters, frame
+from redraft.domain.text.prompt_framing import escape_delimiters, frame, without_nonce
 from redraft.domain.text.visible_text import visible, without_media
 
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
@@ -56,7 +56,9 @@ class EvaluatorContext:
     ) -> dict[str, Any]:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
-        frames = _Frames(nonce, media=self.media)
+        # Without the answer, so that the same sources are the same text in each prompt, and a provider can cache it
+        shared = _nonce_of_given(request)
+        frames = _Frames(shared, media=self.media)
         task = (
             f"{request.instruct}\n\n{NO_CONTEXT_RULE}" if request.grounds and not request.sources else request.instruct
         )
@@ -73,11 +75,11 @@ class EvaluatorContext:
         }
         values = {name: view() for name, view in views.items() if name in self.sees}
         values |= {
-            "answer": frames.around(answer, "answer"),
-            "complaint": escape_delimiters(visible(complaint), nonce, TAGS) if complaint else None,
+            "answer": _Frames(nonce, media=self.media).around(frames.without_nonce(answer), "answer"),
+            "complaint": escape_delimiters(frames.without_nonce(complaint), nonce, TAGS) if complaint else None,
             "frame_start": f'<answer id="{nonce}">',
             "frame_end": f'</answer id="{nonce}">',
-            "nonce": nonce,
+            "nonce": shared,
         }
         return values | ({"criteria": tuple(map(criterion_view, criteria))} if criteria else {})
 
@@ -102,6 +104,10 @@ class _Frames:
     def plain(self, text: str) -> str:
         return text if self.media else without_media(text)
 
+    def without_nonce(self, text: str) -> str:
+        """Remove the nonce of these frames from a text that gets another frame."""
+        return without_nonce(visible(text), self.nonce)
+
     def around(self, text: str, tag: str) -> str:
         return frame(visible(self.plain(text)), tag, self.nonce, TAGS)
 
@@ -122,6 +128,19 @@ def nonce_of(request: AnyRequest, answer: str) -> str:
     """Return a nonce for the frames of untrusted texts."""
     # A hash of the texts, because no text can contain its own hash and so close its frame. Not a random number, because
     # a repeated call needs the same prompt, by which its recorded reply is found
-    sources = [[source.title, source.metadata, source.content] for source in request.sources]
-    whole = [request.instruct, answer, request.conversation, request.reference, sources]
-    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
+    return _hash([request.instruct, answer, request.conversation, request.reference, _contents(request)])
+
+
+def _nonce_of_given(request: AnyRequest) -> str:
+    """Return the nonce for the frames around the texts of a request. Requests with the same sources have the same."""
+    if request.sources:
+        return _hash(["sources", _contents(request)])
+    return _hash(["request", request.instruct, request.conversation, request.reference])
+
+
+def _contents(request: AnyRequest) -> list[Any]:
+    return [[source.title, source.metadata, source.content] for source in request.sources]
+
+
+def _hash(texts: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]

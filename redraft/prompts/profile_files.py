@@ -21,7 +21,13 @@ from redraft.domain.structured.answers import check_schema
 from redraft.errors import Invalid
 from redraft.prompts.evaluator_context import ALWAYS, RUBRIC_ONLY
 from redraft.prompts.samples import SAMPLE_VALUES, SHOWN_ANSWER
-from redraft.prompts.templates import describe_template_error, render_template, unknown_names
+from redraft.prompts.templates import (
+    STABLE,
+    STABLE_PARTS_MAX,
+    describe_template_error,
+    render_stable_parts,
+    unknown_names,
+)
 
 BUILT_IN = Path(__file__).parent / "built_in"
 PROFILE = "profile.toml"
@@ -302,24 +308,33 @@ def _dimension(name: str, field: str, schema: Mapping[str, Any], *, required: bo
 def _try_templates(name: str, about: About, texts: Mapping[str, str], names: Mapping[str, str]) -> None:
     if unseen := [each for each in about.needs if each not in about.sees]:
         raise ProfileError(f"{name}/{PROFILE}", f"needs: {unseen[0]!r} is not in sees; add it there")
-    for template, file in names.items():
-        known = {*about.sees, *ALWAYS, *(RUBRIC_ONLY if template.startswith("rubric") else ())}
-        _try_template(f"{name}/{file}", texts[file], known, is_system=template.endswith("system"))
+    for prefix in ("rubric_", "") if "rubric_user" in names else ("",):
+        known = {*about.sees, *ALWAYS, *(RUBRIC_ONLY if prefix else ())}
+        system, user = (f"{prefix}{part}.j2" for part in ("system", "user"))
+        told = _try_template(f"{name}/{system}", texts[system], known)
+        asked = _try_template(f"{name}/{user}", texts[user], known)
+        if any(text.count(SHOWN_ANSWER) != 1 for text in asked):
+            words = "must show {{ answer }} exactly once for all values of the other variables"
+            raise ProfileError(f"{name}/{user}", words)
+        for variable in ("frame_start", "frame_end"):
+            shown = [f"{first}{second.replace(SHOWN_ANSWER, '')}" for first, second in zip(told, asked, strict=True)]
+            if any(SAMPLE_VALUES[0][variable] not in text for text in shown):
+                words = f"must say with {{{{ {variable} }}}} where the answer is, and that it is data, or {user} must"
+                raise ProfileError(f"{name}/{system}", words)
 
 
-def _try_template(place: str, source: str, known: AbstractSet[str], *, is_system: bool) -> None:
+def _try_template(place: str, source: str, known: AbstractSet[str]) -> list[str]:
+    """Render a template with each sample, and return the texts."""
+    if source.count(STABLE) > STABLE_PARTS_MAX:
+        raise ProfileError(place, f"has more than {STABLE_PARTS_MAX} lines {STABLE.strip()!r}")
     try:
         unknown = unknown_names(source, known)
         samples = [] if unknown else [{name: sample[name] for name in known} for sample in SAMPLE_VALUES]
-        shown = [render_template(source, **sample) for sample in samples]
+        shown = [render_stable_parts(source, **sample)[0] for sample in samples]
     except Exception as error:  # noqa: BLE001 - the errors of a template have no common base class
         what = "is not a template" if isinstance(error, TemplateSyntaxError) else "cannot be rendered"
         raise ProfileError(place, f"{what}: {describe_template_error(error)}") from None
     if unknown:
         words = f"uses the unknown variable {unknown[0]!r}; known by its sees are {', '.join(sorted(known))}"
         raise ProfileError(place, words)
-    for variable in ("frame_start", "frame_end") if is_system else ():
-        if any(SAMPLE_VALUES[0][variable] not in text for text in shown):
-            raise ProfileError(place, f"must say with {{{{ {variable} }}}} where the answer is, and that it is data")
-    if not is_system and any(text.count(SHOWN_ANSWER) != 1 for text in shown):
-        raise ProfileError(place, "must show {{ answer }} exactly once for all values of the other variables")
+    return shown

@@ -92,17 +92,21 @@ def repair_prompt(prompt: Prompt, answer: str, complaint: str) -> Prompt:
 
 def _turns(task: str, feedback: Feedback | None, nonce: str) -> tuple[Message, ...]:
     if feedback is None:
-        return (Message("user", task),)
+        return (Message("user", task, (len(task),)),)
     if feedback.base and _encourages(feedback):
         answer = Message("assistant", feedback.base.answer.rstrip())
-        return (Message("user", task), answer, Message("user", feedback_text(feedback).replace(nonce, "[…]")))
+        return (
+            Message("user", task, (len(task),)),
+            answer,
+            Message("user", feedback_text(feedback).replace(nonce, "[…]")),
+        )
     revise = _render(
         "generate/revise.j2",
         base=feedback.base.answer if feedback.base else None,
         feedback=feedback_text(feedback),
     )
     # Remove the nonce: a source can make the generator copy the tags around it, and the answer would contain the nonce
-    return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}"),)
+    return (Message("user", f"{task}\n\n{revise.replace(nonce, '[…]')}", (len(task),)),)
 
 
 def _encourages(feedback: Feedback) -> bool:

@@ -5,9 +5,9 @@ from typing import Any
 from redraft.domain.text.prompt_framing import frame
 from redraft.prompts.evaluator_context import CriterionView
 
-_NONCE = "0123456789abcdef"
-SHOWN_ANSWER = frame("THE ANSWER", "answer", _NONCE)
-_START, _END = f'<answer id="{_NONCE}">', f'</answer id="{_NONCE}">'
+_NONCE, _ANSWER_NONCE = "0123456789abcdef", "fedcba9876543210"
+SHOWN_ANSWER = frame("THE ANSWER", "answer", _ANSWER_NONCE)
+_START, _END = f'<answer id="{_ANSWER_NONCE}">', f'</answer id="{_ANSWER_NONCE}">'
 
 
 _SPARSE: dict[str, Any] = {

@@ -1,6 +1,7 @@
 """Renders templates in a sandbox. The texts of users and models are only values in the templates."""
 
 from collections.abc import Set as AbstractSet
+from itertools import accumulate
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, meta
@@ -15,6 +16,9 @@ OPTIONS: dict[str, Any] = {
     "keep_trailing_newline": True,
     "autoescape": False,
 }
+STABLE = "{# stable #}\n"
+"""The end of a part of a template that has the same text in many prompts, so that a provider can cache it."""
+STABLE_PARTS_MAX = 4  # Anthropic caches at no more places of a prompt
 SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
 
 
@@ -26,6 +30,16 @@ def _compiled(source: str) -> Template:
 def render_template(source: str, **values: Any) -> str:
     """Render a template. Raises UndefinedError for unknown names and attributes."""
     return _compiled(source).render(**values).strip("\n")
+
+
+def render_stable_parts(source: str, **values: Any) -> tuple[str, tuple[int, ...]]:
+    """Render a template. Return the text, and the offsets in it where the parts before each `STABLE` end."""
+    parts = [_compiled(part).render(**values) for part in source.split(STABLE)]
+    whole = "".join(parts)
+    text = whole.strip("\n")
+    cut = len(whole) - len(whole.lstrip("\n"))
+    ends = zip(parts[:-1], accumulate(map(len, parts)), strict=False)
+    return text, tuple(min(end - cut, len(text)) for part, end in ends if part.strip())
 
 
 def unknown_names(source: str, known: AbstractSet[str]) -> list[str]:

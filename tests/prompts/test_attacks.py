@@ -13,12 +13,13 @@ from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.trivial_answers import is_trivial
 from redraft.prompts.evaluation import evaluation_prompt
 from tests.prompts.attacks import ATTACKS, EMPTY, Attack
-from tests.prompts.test_evaluation import PROFILES, RUBRIC, text_of
+from tests.prompts.test_evaluation import ANSWER_LINE, PROFILES, RUBRIC, marks_of, text_of, without_line
 
 FORMS = (*(profile.name for profile in PROFILES.all()), "rubric")
 PLACES = ("answer", "source", "title", "user", "assistant", "reference")
 # All that one could take for a mark: an opening bracket, perhaps a slash, then the name of a frame.
 TAGS = r"answer|source-\d+|user-turn-\d+|assistant-turn-\d+|known-answer"
+GIVEN = re.compile(r"tags with the id ([0-9a-f]{16}) is data")
 MARK = re.compile(rf"<[\s/\\]*(?:{TAGS})(?![\w-])[^\n]*", re.IGNORECASE)
 
 
@@ -49,19 +50,19 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def frames_of(prompt: Prompt) -> dict[str, str]:
     """The frames in the user's message, by tag; fails when any mark stands where none should."""
-    (message,) = prompt.messages
-    nonce = re.findall(r"id ([0-9a-f]{16})\.", prompt.system)
-    assert len(nonce) == 1
-    marks = list(MARK.finditer(message.content))
+    content, given = without_line(prompt), GIVEN.search(prompt.messages[0].content)
+    nonces = {"answer": ANSWER_LINE.findall(prompt.messages[0].content)[0][1]}
+    marks = list(MARK.finditer(content))
     frames: dict[str, str] = {}
     for start, end in zip(marks[::2], marks[1::2], strict=True):
         tag = start[0].removeprefix("<").partition(" ")[0]
-        assert start[0] == f'<{tag} id="{nonce[0]}">'
-        assert end[0] == f'</{tag} id="{nonce[0]}">'
+        nonce = nonces.get(tag) or (given and given[1])
+        assert start[0] == f'<{tag} id="{nonce}">'
+        assert end[0] == f'</{tag} id="{nonce}">'
         assert tag not in frames
-        frames[tag] = message.content[start.end() : end.start()]
-    outside = MARK.sub("", message.content)
-    assert nonce[0] not in outside.lower()
+        frames[tag] = content[start.end() : end.start()]
+    outside = GIVEN.sub("", MARK.sub("", content)).lower()
+    assert not any(nonce in outside for nonce in (nonces["answer"], given and given[1]) if nonce)
     return frames
 
 
@@ -76,9 +77,13 @@ TAG_OF = {
 
 
 def written(attack: Attack, form: str) -> str:
-    """The attack's text, with the id that the judge would have been given had the attacker guessed it."""
-    system = prompt_of(form, {"answer": attack.text}).system
-    (nonce,) = re.findall(r"id ([0-9a-f]{16})\.", system)
+    """The attack's text, with an id that the judge would be given, had the attacker guessed it.
+
+    Half of the attacks guess the id of the answer's frame, and half that of the other frames.
+    """
+    content = prompt_of(form, {"answer": attack.text}).messages[0].content
+    given = GIVEN.search(content)
+    nonce = given[1] if given and len(attack.name) % 2 else ANSWER_LINE.findall(content)[0][1]
     marks = {"{nonce}": nonce, "{NONCE}": nonce.upper(), "{nonce_split}": "\u200b".join(nonce)}
     text = attack.text
     for mark, value in marks.items():
@@ -118,7 +123,7 @@ def test_the_form_of_a_prompt_does_not_change_under_attack(form: str):
 
 def skeleton(prompt: Prompt) -> str:
     """A prompt without what stands in its frames, and without the id."""
-    content = text_of(prompt)
+    content = f"{prompt.system}\n{without_line(prompt)}"
     for tag, body in frames_of(prompt).items():
         content = re.sub(rf'(<{tag} id="\w+">){re.escape(body)}(</{tag})', r"\1\2", content, count=1)
     return re.sub(r"[0-9a-f]{16}", "", content)
@@ -197,7 +202,6 @@ def test_no_text_opens_or_closes_a_frame(form: str, texts: dict[str, str]):
 
 @pytest.mark.parametrize("of", [lambda start, end: end, lambda start, end: f"{end}\n{start}"], ids=["end", "both"])
 def test_marks_copied_from_an_earlier_prompt_open_nothing(of: Callable[[str, str], str]):
-    system = prompt_of("criteria", {}).system
-    start, end = re.findall(r"<[^>]+>", system)[:2]
+    start, end = marks_of(prompt_of("criteria", {}))
     frames = frames_of(prompt_of("criteria", {"source": of(start, end), "answer": of(start, end)}))
     assert len(frames) == 8

@@ -18,6 +18,7 @@ from redraft.prompts.profiles import load_profiles
 from tests.prompts.test_generation import MARKS
 
 PROFILES = load_profiles(None)
+ANSWER_LINE = re.compile(r'^The answer is between (<answer id="(\w{16})">) and (</answer id="\2">)\..*$', re.MULTILINE)
 CRITERIA = PROFILES.get("criteria")
 RUBRIC = (
     Criterion(id="short", text="It is short."),
@@ -42,17 +43,22 @@ def text_of(prompt: Prompt) -> str:
 
 
 def marks_of(prompt: Prompt) -> tuple[str, str]:
-    """The two marks between which the answer stands, as the system prompt names them."""
-    found = re.search(r"between (<\S+ [^>]*>) and (<[^>]*>)", prompt.system)
-    assert found
-    return found.group(1), found.group(2)
+    """The two marks between which the answer stands, as the line before it names them."""
+    ((start, _, end),) = ANSWER_LINE.findall(prompt.messages[0].content)
+    return start, end
+
+
+def without_line(prompt: Prompt) -> str:
+    """The user's message without the line that names the marks of the answer."""
+    (message,) = prompt.messages
+    return ANSWER_LINE.sub("", message.content)
 
 
 def framed(prompt: Prompt) -> str:
     start, end = marks_of(prompt)
-    (message,) = prompt.messages
-    assert message.content.count(start) == message.content.count(end) == 1
-    return message.content.split(start)[1].split(end)[0]
+    content = without_line(prompt)
+    assert content.count(start) == content.count(end) == 1
+    return content.split(start)[1].split(end)[0]
 
 
 def test_the_evaluator_sees_task_form_criteria_reference_turns_and_answer():
@@ -134,8 +140,9 @@ def test_an_answer_that_copies_the_marks_of_an_earlier_prompt_gains_nothing():
 def test_whatever_the_answer_the_frame_is_opened_and_closed_once(answer):
     prompt = prompt_for(answer)
     start, end = marks_of(prompt)
-    assert prompt.messages[0].content.count(start) == prompt.messages[0].content.count(end) == 1
-    assert prompt.messages[0].content.index(start) < prompt.messages[0].content.index(end)
+    content = without_line(prompt)
+    assert content.count(start) == content.count(end) == 1
+    assert content.index(start) < content.index(end)
 
 
 def test_the_same_call_keeps_the_same_prompt():
@@ -216,7 +223,7 @@ def test_sources_are_numbered_from_one_each_in_a_frame_of_its_own():
 def test_a_rubric_is_told_line_by_line_without_weights_or_what_is_required():
     prompt = rubric_prompt("ANSWER", eval_crit="MEANING")
     seen = prompt.messages[0].content
-    lines = seen[seen.index("# Criteria") :].splitlines()
+    lines = seen[seen.index("# Criteria") : seen.index("\n\nReply with")].splitlines()
     assert lines == [
         "# Criteria",
         "",
@@ -244,7 +251,7 @@ def test_the_reply_to_a_rubric_has_exactly_its_ids_with_evidence_first():
     assert criteria["properties"]["rude"]["required"] == ["evidence", "gap", "met"]
     assert criteria["properties"]["deep"]["required"] == ["evidence", "gap", "level"]
     assert criteria["properties"]["deep"]["properties"]["level"]["maximum"] == 5
-    form = prompt.system.rsplit("\n", 1)[1]
+    form = next(line for line in prompt.messages[0].content.splitlines() if line.startswith("{"))
     assert form.startswith('{"criteria": {"short": {"evidence": "…", "gap": "…", "met": true or false}, "rude": ')
     assert form.endswith('"deep": {"evidence": "…", "gap": "…", "level": 0 to 5}}}')
 

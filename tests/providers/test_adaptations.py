@@ -67,6 +67,10 @@ ONE_TEMPERATURE = (
 NO_SCHEMA = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
 NO_SYSTEM = "Unsupported value: 'messages[0].role' does not support 'system' with this model."
 
+CACHED_PART = {"type": "text", "text": "u", "cache_control": {"type": "ephemeral"}}
+CACHED_SENT = {**ANTHROPIC_SENT, "messages": [{"role": "user", "content": [CACHED_PART]}]}
+NO_CACHE = "messages.0.content.0.cache_control: Extra inputs are not permitted"
+
 REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
     # the output limit's name
     (OWN_SENT, 400, openai(USE_NEW_LIMIT, "max_tokens", "unsupported_parameter"), "other_limit_name"),
@@ -87,6 +91,8 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
     ),
     (OWN_SENT, 400, openai("invalid temperature: only 1 is allowed for this model"), "no_temperature"),
     (ANTHROPIC_SENT, 400, anthropic("`temperature` is deprecated for this model."), "no_temperature"),
+    (CACHED_SENT, 400, anthropic(NO_CACHE), "no_cache_control"),
+    (ANTHROPIC_SENT, 400, anthropic(NO_CACHE), None),
     (
         ANTHROPIC_SENT,
         400,

@@ -1,7 +1,7 @@
 """Prompts and messages of a model call, independent of the provider."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from redraft.domain.calls.model_names import ModelRef
@@ -9,8 +9,16 @@ from redraft.domain.calls.model_names import ModelRef
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """A turn. `stable_ends` are the offsets in its content up to which later prompts probably repeat it unchanged."""
+
     role: Literal["user", "assistant"]
     content: str
+    stable_ends: tuple[int, ...] = ()
+
+
+def keep_stable_parts(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
+    """Return the messages with only their first `count` stable parts."""
+    return tuple(replace(message, stable_ends=message.stable_ends[:count]) for message in messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,14 @@ def escape_delimiters(text: str, nonce: str, tags: tuple[str, ...]) -> str:
     scripts) becomes `&lt;`, and the nonce becomes `[…]`. `tags` are the tags of all frames in the prompt; `#` stands
     for any number, as in `source-#`.
     """
+    return escape_control_tokens(_look_alike(tags).sub("&lt;", without_nonce(text, nonce)))
+
+
+def without_nonce(text: str, nonce: str) -> str:
+    """Replace a nonce by `[…]` in an untrusted text."""
     if nonce.casefold() in text.casefold():  # rare, and each nonce needs a pattern of its own
-        text = re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
-    return escape_control_tokens(_look_alike(tags).sub("&lt;", text))
+        return re.sub(nonce, "[…]", text, flags=re.IGNORECASE)
+    return text
 
 
 def frame(text: str, tag: str, nonce: str, tags: tuple[str, ...] = ()) -> str:

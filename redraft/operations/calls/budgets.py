@@ -97,8 +97,12 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 
 
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
-    input_tokens = len(to_json(body)) // BYTES_PER_TOKEN + 1
-    return Usage(input_tokens=input_tokens, output_tokens=sent_limit(body) or OUTPUT_BOUND)
+    sent = to_json(body)
+    input_tokens = len(sent) // BYTES_PER_TOKEN + 1
+    # A text that contains these words has a backslash before each quote
+    writes = input_tokens if b'"cache_control":' in sent else 0
+    output_tokens = sent_limit(body) or OUTPUT_BOUND
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_input_tokens=writes)
 
 
 def worst_cost(services: Services, request: AnyRequest) -> int:

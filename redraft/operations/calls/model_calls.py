@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt, keep_stable_parts
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import TRUNCATED, job_error
@@ -139,13 +139,16 @@ def plan_call(
         "model": str(chat.model),
         "status": "started",
         "request": body,
-        "cache_key": _cache_key(chat, body, slot) if is_cached else None,
+        "cache_key": _cache_key(services, chat, slot) if is_cached else None,
     }
     return PlannedCall(slot, chat, body, row)
 
 
-def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
+def _cache_key(services: Services, chat: Chat, slot: Slot) -> str:
     """Return the key of the reply cache. Other candidates and retries have other keys, so that their replies differ."""
+    # What a provider caches does not change its reply
+    chat = replace(chat, messages=keep_stable_parts(chat.messages, 0))
+    body = services.providers.get(chat.model).wire_body(chat)
     return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
 
 

@@ -11,13 +11,14 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
-from redraft.domain.calls.conversation import Prompt
+from redraft.domain.calls.conversation import Prompt, keep_stable_parts
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import CombinedVerdict, EvaluatorVerdict, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model
 from redraft.domain.evaluation.verdict_parsing import Verdict
 from redraft.domain.jobs.job_errors import job_error
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.jobs.states import Step
 from redraft.errors import Invalid, ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
@@ -41,6 +42,10 @@ _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
 
 # The profile versions that each database contains, so that an evaluation does not query them again.
 _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
+
+# The hash of the first stable part of the latest prompt of each run
+_first_parts: dict[str, int] = {}
+_RUNS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +136,30 @@ def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | N
     """Return the prompt of a question. All evaluators of a panel get the same prompt."""
     key = f"prompt {question.record.id} {[criterion.id for criterion in question.criteria]} {complaint}"
     if key not in step.found:
-        step.found[key] = evaluation_prompt(
+        prompt = evaluation_prompt(
             profile_of(step), step.request, question.record.answer, criteria=question.criteria, complaint=complaint
         )
+        step.found[key] = _with_repeated_parts(step, prompt)
     return step.found[key]
+
+
+def _with_repeated_parts(step: StepContext, prompt: Prompt) -> Prompt:
+    """Keep only the stable parts that a later call probably repeats, because providers charge for what they cache."""
+    if isinstance(step.request, GenerateAnswer) and step.request.iter_max > 1:
+        return prompt
+    (message,) = prompt.messages
+    first = message.content[: message.stable_ends[0]] if message.stable_ends else ""
+    is_shared = step.job.run_id is not None and _is_as_before(step.job.run_id, hash(first))
+    return replace(prompt, messages=keep_stable_parts(prompt.messages, int(is_shared)))
+
+
+def _is_as_before(run_id: str, first_part: int) -> bool:
+    """Whether the previous prompt of this run in this process had the same first stable part."""
+    before = _first_parts.pop(run_id, None)
+    _first_parts[run_id] = first_part
+    if len(_first_parts) > _RUNS_MAX:
+        _first_parts.pop(next(iter(_first_parts)), None)
+    return before == first_part
 
 
 def profile_of(step: StepContext) -> Profile:

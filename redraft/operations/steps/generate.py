@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.calls.conversation import LimitOrigin, Prompt
+from redraft.domain.calls.conversation import LimitOrigin, Prompt, keep_stable_parts
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import Feedback, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
@@ -66,7 +66,11 @@ def prepare(step: StepContext) -> None:
 
 def _prompt(step: StepContext) -> Prompt:
     if "prompt" not in step.found:
-        step.found["prompt"] = generation_prompt(_request(step), _feedback(step), schema_of(step.request))
+        request = _request(step)
+        prompt = generation_prompt(request, _feedback(step), schema_of(request))
+        if request.iter_max == 1:  # No later call repeats the task
+            prompt = replace(prompt, messages=keep_stable_parts(prompt.messages, 0))
+        step.found["prompt"] = prompt
     return step.found["prompt"]
 
 

@@ -4,9 +4,11 @@ A paused turn is continued here within one call, because only this wire format h
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
+from redraft.domain.calls.conversation import keep_stable_parts
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
@@ -22,6 +24,8 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
 _NO_KEY = "none"
+# No model of Anthropic caches fewer than 1,024 tokens
+_CACHED_CHARS_MIN = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class AnthropicProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
-        chat = adapted_chat(chat, with_schema_in_words(chat, self._memory.of_chat(chat), takes_loose=False))
+        adaptations = self._memory.of_chat(chat)
+        chat = adapted_chat(chat, with_schema_in_words(chat, adaptations, takes_loose=False))
+        if "no_cache_control" in adaptations:
+            chat = replace(chat, messages=keep_stable_parts(chat.messages, 0))
         body: dict[str, Any] = {
             "model": chat.model.name,
             "max_tokens": chat.max_output_tokens or self._access.max_output_tokens,
@@ -129,7 +136,22 @@ class AnthropicProvider:
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """Return the turns without blank turns, and without blanks at the end of a last assistant turn."""
     # Anthropic refuses a request with such blanks
-    turns = [{"role": m.role, "content": sendable(m.content)} for m in messages if m.content.strip()]
-    if turns and turns[-1]["role"] == "assistant":
-        turns[-1]["content"] = turns[-1]["content"].rstrip()
-    return turns
+    kept = [message for message in messages if message.content.strip()]
+    if kept and kept[-1].role == "assistant":
+        kept[-1] = Message("assistant", kept[-1].content.rstrip())
+    return [{"role": message.role, "content": _content(message)} for message in kept]
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """Return the text, or its parts with a cache breakpoint after each stable part that is long enough to be cached."""
+    text = sendable(message.content)
+    ends = [end for end in message.stable_ends if end >= _CACHED_CHARS_MIN]
+    if not ends:
+        return text
+    starts = [0, *ends]
+    stable = [
+        {"type": "text", "text": text[start:end], "cache_control": {"type": "ephemeral"}}
+        for start, end in pairwise(starts)
+    ]
+    rest = text[starts[-1] :]
+    return [*stable, {"type": "text", "text": rest}] if rest.strip() else stable

@@ -63,9 +63,11 @@ def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
     usage = object_of(body.get("usage"))
+    details = object_of(usage.get("prompt_tokens_details"))
     return Usage(
         input_tokens=token_count(usage.get("prompt_tokens")),
-        cached_input_tokens=token_count(object_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        cached_input_tokens=token_count(details.get("cached_tokens")),
+        cache_write_input_tokens=token_count(details.get("cache_write_tokens")),
         output_tokens=token_count(usage.get("completion_tokens")),
         reasoning_tokens=token_count(object_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )

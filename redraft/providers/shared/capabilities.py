@@ -22,7 +22,13 @@ from redraft.providers.shared.output_limits import OutputLimits, limit_advice, l
 from redraft.providers.shared.schemas import is_of_object, wire_schema
 
 Adaptation = Literal[
-    "no_stream_options", "other_limit_name", "no_temperature", "json_object", "schema_in_words", "system_in_turn"
+    "no_stream_options",
+    "other_limit_name",
+    "no_temperature",
+    "no_cache_control",
+    "json_object",
+    "schema_in_words",
+    "system_in_turn",
 ]
 
 _MODELS_MAX = 256
@@ -270,11 +276,16 @@ def _has_system(sent: Mapping[str, Any]) -> bool:
     return "system" in sent or any(message["role"] == "system" for message in sent["messages"])
 
 
+def _has_cache_control(sent: Mapping[str, Any]) -> bool:
+    return any("cache_control" in part for message in sent["messages"] for part in message["content"])
+
+
 # The first matching rule decides. Names of parameters come before patterns. A schema is first replaced by JSON mode,
 # and only after another refusal by words
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
     _Rule("no_temperature", _has("temperature"), _refuses("temperature")),
+    _Rule("no_cache_control", _has_cache_control, _refuses("cache_control")),
     _Rule("schema_in_words", _has_format, _refuses_format),
     _Rule("json_object", _has_json_schema, _refuses_schema),
     _Rule("schema_in_words", _has_format, _refuses_schema),

@@ -9,6 +9,7 @@ from redraft.settings import ModelPrice
 
 _NANO = 1_000_000_000
 _PER_MILLION = 1_000_000
+_WRITE_FACTOR = 1.25  # Anthropic's price of a write to the cache, as a multiple of the price of input
 
 
 def price_nano_usd(
@@ -32,15 +33,22 @@ def price_nano_usd(
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     if own is not None:
-        return _own_price(own, usage.input_tokens, usage.cached_input_tokens or 0, usage.output_tokens)
+        return _own_price(own, usage, usage.input_tokens, usage.output_tokens)
     return _listed_price(ref, usage) if is_listed else None
 
 
-def _own_price(price: ModelPrice, input_tokens: int, cached_tokens: int, output_tokens: int) -> int:
+def _own_price(price: ModelPrice, usage: Usage, input_tokens: int, output_tokens: int) -> int:
     cached = price.input if price.cached_input is None else price.cached_input
-    cached_tokens = min(cached_tokens, input_tokens)
-    total = price.input * (input_tokens - cached_tokens) + cached * cached_tokens + price.output * output_tokens
-    return round(total * _NANO / _PER_MILLION)
+    write = price.input * _WRITE_FACTOR if price.cache_write_input is None else price.cache_write_input
+    read_tokens, write_tokens = _cache_tokens(usage, input_tokens)
+    total = price.input * (input_tokens - read_tokens - write_tokens) + cached * read_tokens + write * write_tokens
+    return round((total + price.output * output_tokens) * _NANO / _PER_MILLION)
+
+
+def _cache_tokens(usage: Usage, input_tokens: int) -> tuple[int, int]:
+    """Return the input tokens that were read from the cache and written to it, together at most the input tokens."""
+    read = min(usage.cached_input_tokens or 0, input_tokens)
+    return read, min(usage.cache_write_input_tokens or 0, input_tokens - read)
 
 
 def _listed_price(ref: ModelRef, usage: Usage) -> int | None:
@@ -48,9 +56,11 @@ def _listed_price(ref: ModelRef, usage: Usage) -> int | None:
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
+    read_tokens, write_tokens = _cache_tokens(usage, usage.input_tokens or 0)
     tokens = Tokens(
         input_tokens=usage.input_tokens,
-        cache_read_tokens=min(usage.cached_input_tokens or 0, usage.input_tokens or 0),
+        cache_read_tokens=read_tokens,
+        cache_write_tokens=write_tokens,
         output_tokens=usage.output_tokens,
     )
     try:

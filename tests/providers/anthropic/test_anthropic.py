@@ -1,5 +1,6 @@
 """What only Messages can answer."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_input_tokens_include_the_cache(server: ModelServer, ask: Ask):
     }
     server.script(generate=[message([text("x")], usage=usage)])
     got = ask("anthropic").usage
-    assert (got.input_tokens, got.cached_input_tokens) == (45, 30)
+    assert (got.input_tokens, got.cached_input_tokens, got.cache_write_input_tokens) == (45, 30, 5)
     assert (got.output_tokens, got.reasoning_tokens) == (7, 3)
 
 
@@ -108,6 +109,19 @@ def test_max_tokens_is_always_sent(server: ModelServer, ask: Ask):
     ask("anthropic")
     ask("anthropic", max_output_tokens=9)
     assert [entry.body["max_tokens"] for entry in server.requests()] == [8192, 9]
+
+
+def test_a_long_stable_part_ends_with_a_cache_breakpoint_and_nothing_is_lost(catalog: ProviderCatalog):
+    text_sent = "s" * 5000 + "t" * 100 + "u" * 100
+    chat = Chat(ModelRef("anthropic", "m"), "", (Message("user", text_sent, (4000, 5000, 5100)),))
+    (turn,) = catalog.get(chat.model).wire_body(chat)["messages"]
+    assert [len(part["text"]) for part in turn["content"]] == [5000, 100, 100]
+    assert [part.get("cache_control") for part in turn["content"]] == [{"type": "ephemeral"}] * 2 + [None]
+    assert "".join(part["text"] for part in turn["content"]) == text_sent
+    (short,) = catalog.get(chat.model).wire_body(replace(chat, messages=(Message("user", "x" * 4000, (3000,)),)))[
+        "messages"
+    ]
+    assert short["content"] == "x" * 4000
 
 
 def test_no_blank_turn_and_no_trailing_blank_is_sent(server: ModelServer, catalog: ProviderCatalog):
