@@ -26,7 +26,8 @@ from api.http.bodies import BodyLimit, Bound
 from api.http.middleware import Envelope
 from api.http.rate_limits import Rates
 from api.http.root_path import RootPath, refuse_clash
-from api.notifications.jobs import Notifications, Pace
+from api.intervals import Intervals
+from api.notifications.jobs import Notifications
 from api.notifications.runs import RunWatches
 from api.pages import serving
 from api.pages.admin import keys, overview, settings, sign_in
@@ -58,7 +59,10 @@ _ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, keys)
 
 
 def create_app(
-    settings: Settings | None = None, *, build: Callable[[Settings], Services] = build_runtime, pace: Pace | None = None
+    settings: Settings | None = None,
+    *,
+    build: Callable[[Settings], Services] = build_runtime,
+    intervals: Intervals | None = None,
 ) -> FastAPI:
     """Create the API as an ASGI app. Without `settings`, read them from the environment and configure logging."""
     if settings is None:
@@ -72,7 +76,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=partial(_lifespan, settings, build, pace or Pace()),
+        lifespan=partial(_lifespan, settings, build, intervals or Intervals()),
         # The first middleware is the outermost. The envelope also wraps problem documents of the other middleware
         middleware=[
             Middleware(RootPath, settings.root_path),
@@ -105,10 +109,10 @@ def _routes() -> list[BaseRoute]:
 
 @contextlib.asynccontextmanager
 async def _lifespan(
-    settings: Settings, build: Callable[[Settings], Services], pace: Pace, app: FastAPI
+    settings: Settings, build: Callable[[Settings], Services], intervals: Intervals, app: FastAPI
 ) -> AsyncGenerator[None]:
     services, broker_url = build(settings), redis_url(settings.effective_broker_url)
-    notifications, rates = Notifications(broker_url, pace), Rates(broker_url)
+    notifications, rates = Notifications(broker_url, intervals), Rates(broker_url)
     watches = RunWatches(services, notifications)
     app.state.context = Context(settings, services, notifications, Metrics(services), rates, watches)
     listener = asyncio.create_task(notifications.run())

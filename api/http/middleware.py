@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http import problems
 from api.http.problems import HttpProblem
+from api.http.security_headers import ALWAYS, NOT_STATIC, UNLESS_SET
 
 log = structlog.get_logger()
 
@@ -20,9 +21,6 @@ log = structlog.get_logger()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 # Load balancers request these paths every few seconds, which would fill the log
 _QUIET_PATHS = frozenset({"/livez", "/readyz"})
-_GUARDS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
-# Default headers of a response: no cache stores it, and no page embeds it
-_USUAL = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox"}
 _CACHED_PREFIX = "/static/"
 
 
@@ -88,11 +86,9 @@ class _Reply:
             headers["X-Request-Id"] = self._state["request_id"]
             if "preference" in self._state and self.status < 400:
                 headers["Preference-Applied"] = self._state["preference"]
-            headers.update(_GUARDS)
-            headers.setdefault("Referrer-Policy", "no-referrer")
-            if not self._is_static:
-                for name, value in _USUAL.items():
-                    headers.setdefault(name, value)
+            headers.update(ALWAYS)
+            for name, value in (UNLESS_SET if self._is_static else UNLESS_SET | NOT_STATIC).items():
+                headers.setdefault(name, value)
         await self._send(message)
 
 

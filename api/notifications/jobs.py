@@ -1,20 +1,20 @@
 """Notifies waiting requests (waiters) of changes of jobs. Each process has one subscriber for all waiters.
 
 A waiter uses no thread and no connection while it waits. Wake-up messages can be lost, so waiters also read the
-database every `Pace.poll_s` seconds, and while the broker is unreachable every `Pace.poll_offline_s` seconds.
+database at intervals (`api/intervals.py`).
 """
 
 import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from api.intervals import Intervals
 from redraft.messages import Delta
 from redraft.queue import delta_channel, job_channel
 
@@ -28,17 +28,6 @@ _RECONNECT_MAX_S = 2.0
 # Bounds the memory of a waiter that reads too slowly. The size of a delta is its text and a constant for its fields
 _DELTAS_MAX_CHARS = 256_000
 _DELTA_CHARS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Intervals of database reads with and without a broker, of pings and of run reads, and the length of a stream."""
-
-    poll_s: float = 5.0
-    poll_offline_s: float = 2.0
-    ping_s: float = 10.0
-    stream_s: float = 300.0
-    run_poll_s: float = 0.5
 
 
 class Subscription:
@@ -97,8 +86,8 @@ def _size(delta: Delta) -> int:
 class Notifications:
     """Subscribes to the channels of the jobs that have waiters."""
 
-    def __init__(self, url: str, pace: Pace) -> None:
-        self.pace = pace
+    def __init__(self, url: str, intervals: Intervals) -> None:
+        self.intervals = intervals
         self.is_closing = False
         self._url = url
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,7 +98,7 @@ class Notifications:
 
     @property
     def poll_s(self) -> float:
-        return self.pace.poll_s if self.is_listening else self.pace.poll_offline_s
+        return self.intervals.poll_s if self.is_listening else self.intervals.poll_offline_s
 
     @property
     def channels(self) -> frozenset[str]:

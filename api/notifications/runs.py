@@ -79,7 +79,7 @@ class RunWatches:
                 del self._watches[run_id]
 
     async def _poll(self, run_id: str, watch: RunWatch) -> None:
-        clock, pace = asyncio.get_running_loop().time, self._notifications.pace
+        clock, intervals = asyncio.get_running_loop().time, self._notifications.intervals
         # No messages arrive for a run. The subscription only serves to end the waits when the server stops
         async with self._notifications.watch(run_id) as subscription:
             while not watch.is_lost and not self._notifications.is_closing:
@@ -91,5 +91,5 @@ class RunWatches:
                     found = None
                 if found is None or found != watch.latest:
                     watch.publish(found)
-                await subscription.wait(max(pace.run_poll_s, _REST * (clock() - started_at)))
+                await subscription.wait(max(intervals.run_poll_s, _REST * (clock() - started_at)))
         watch.notify()

@@ -11,16 +11,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.root_path import rooted
+from api.http.security_headers import DOCS_POLICY
 
 router = APIRouter()
 
 _YEAR_S = 31_536_000
 _FOLDER = Path(__file__).parent
-# Swagger UI writes style attributes, which need 'unsafe-inline'. Scripts do not have it
-_DOCS_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 
 
 class _Files(StaticFiles):
@@ -38,7 +34,7 @@ static_files = _Files(directory=_FOLDER / "static")
 @router.get("/docs", include_in_schema=False)
 async def docs() -> HTMLResponse:
     page = (_FOLDER / "docs.html").read_text("utf-8")
-    headers = {"Content-Security-Policy": _DOCS_POLICY, "Referrer-Policy": "no-referrer"}
+    headers = {"Content-Security-Policy": DOCS_POLICY, "Referrer-Policy": "no-referrer"}
     return HTMLResponse(rooted(page), headers=headers)
 
 

@@ -127,11 +127,11 @@ def _precedes(event: Event, delta: Delta) -> bool:
 async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
     # Thousands of streams can be open, so a stream holds no thread and no database connection between reads
     notifications, clock = context.notifications, asyncio.get_running_loop().time
-    end = clock() + notifications.pace.stream_s
+    end = clock() + notifications.intervals.stream_s
     yield OPENING
     async with notifications.watch(job_id, with_deltas=True) as watch:
         order = _Order(watch)
-        ping_at = clock() + notifications.pace.ping_s
+        ping_at = clock() + notifications.intervals.ping_s
         while True:
             watch.rearm()
             try:
@@ -141,7 +141,7 @@ async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[b
             if events or clock() >= ping_at:
                 yield await order.frames(events) or PING
                 after = events[-1].seq if events else after
-                ping_at = clock() + notifications.pace.ping_s
+                ping_at = clock() + notifications.intervals.ping_s
             if notifications.is_closing and not is_over:
                 yield CLOSING
             if is_over or notifications.is_closing or clock() >= end:

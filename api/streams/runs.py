@@ -24,12 +24,12 @@ def stream(context: Context, run_id: str) -> EventStream:
 
 async def _frames(context: Context, run_id: str) -> AsyncGenerator[bytes]:
     notifications, clock = context.notifications, asyncio.get_running_loop().time
-    end = clock() + notifications.pace.stream_s
+    end = clock() + notifications.intervals.stream_s
     known: Run | None = None
     yield OPENING
     async with context.run_watches.watch(run_id) as watch:
         while True:
-            found = await watch.wait_for_change(known, min(notifications.pace.ping_s, end - clock()))
+            found = await watch.wait_for_change(known, min(notifications.intervals.ping_s, end - clock()))
             if watch.is_lost:
                 return  # The run was deleted, or the database is unreachable. A client that reconnects gets the error
             yield _frame(found) if found is not None and found is not known else PING

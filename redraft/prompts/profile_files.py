@@ -29,8 +29,9 @@ from redraft.prompts.templates import (
     unknown_names,
 )
 
-BUILT_IN = Path(__file__).parent / "built_in"
 PROFILE = "profile.toml"
+BUILT_IN = {path.parent.name: path.parent for path in Path(__file__).parent.glob(f"evaluate/*/*/{PROFILE}")}
+"""The folders of the built-in profiles, by name. `evaluate/default_profile` has the profile of requests without one."""
 REPLY = "reply.json"
 _TEMPLATES = {"system": "system.j2", "user": "user.j2"}
 _RUBRIC_TEMPLATES = {"rubric_system": "rubric_system.j2", "rubric_user": "rubric_user.j2"}
@@ -132,7 +133,7 @@ def read(folder: Path, *, is_built_in: bool) -> Profile:
     except ValidationError:
         words = "is not a profile name: use at most 40 small letters, digits, - and _, and begin with a small letter"
         raise ProfileError(name, words) from None
-    if not is_built_in and (BUILT_IN / name).is_dir():
+    if not is_built_in and name in BUILT_IN:
         raise ProfileError(name, "is the name of a built-in profile; rename the folder")
     texts = _texts(folder, is_built_in=is_built_in)
     about = _about(name, texts[PROFILE])

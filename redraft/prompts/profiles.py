@@ -40,7 +40,7 @@ def load_profiles(folder: Path | None) -> Profiles:
 
 @cache
 def _built_in() -> tuple[Profile, ...]:
-    return tuple(profile_files.read(path, is_built_in=True) for path in profile_files.folders(BUILT_IN))
+    return tuple(profile_files.read(path, is_built_in=True) for _, path in sorted(BUILT_IN.items()))
 
 
 def check_profiles(folder: Path) -> Sequence[Profile]:

@@ -9,7 +9,7 @@ import pytest
 
 from api.app import create_app
 from api.authentication import FAILURES
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.logs import configure_logs
 from redraft.operations.jobs import submit
@@ -39,12 +39,12 @@ def _no_failures_before(valkey: ValkeyServer) -> None:
 
 @pytest.fixture
 def start_api(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., ApiServer]]:
-    """Start a server; keywords are settings, `pace` and `build` go to the app."""
+    """Start a server; keywords are settings, `intervals` and `build` go to the app."""
     started: list[ApiServer] = []
 
-    def start(*, pace: Pace | None = None, build: Any = None, **changes: Any) -> ApiServer:
+    def start(*, intervals: Intervals | None = None, build: Any = None, **changes: Any) -> ApiServer:
         options = {"build": build} if build else {}
-        app = create_app(make_settings(**changes), pace=pace, **options)
+        app = create_app(make_settings(**changes), intervals=intervals, **options)
         started.append(ApiServer(app).start())
         return started[-1]
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from sqlalchemy import text
 
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
@@ -31,7 +31,7 @@ def build_with_a_tiny_pool(settings: Settings) -> Services:
 def test_twenty_streams_and_a_pool_of_two_leave_room_for_others(
     start_api: Callable[..., ApiServer], services: Services, submit_job: Callable[..., str]
 ):
-    api = start_api(build=build_with_a_tiny_pool, pace=Pace(poll_s=0.3, poll_offline_s=0.3))
+    api = start_api(build=build_with_a_tiny_pool, intervals=Intervals(poll_s=0.3, poll_offline_s=0.3))
     client, job_ids = api.client(), [submit_job(), submit_job()]
     with ExitStack() as stack:
         streams = [stack.enter_context(follow(client, job_ids[number % 2])) for number in range(20)]
@@ -72,7 +72,7 @@ def test_streams_beside_slow_model_calls_leave_room_too(
     """Case D10: two jobs in a worker's hands, twenty who watch them, and somebody else who only wants a list."""
     model_server.script(generate=[Reply(text="slow", is_held=True)], evaluate=[0.9])
     start_worker(services).wait_ready()
-    client = start_api(build=build_with_a_tiny_pool, pace=Pace(poll_s=0.3, poll_offline_s=0.3)).client()
+    client = start_api(build=build_with_a_tiny_pool, intervals=Intervals(poll_s=0.3, poll_offline_s=0.3)).client()
     job_ids = [submit_job(), submit_job()]
     with ExitStack() as stack:
         streams = [stack.enter_context(follow(client, job_ids[number % 2])) for number in range(20)]

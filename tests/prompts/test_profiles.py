@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from redraft.domain.evaluation.verdict_parsing import Verdict
-from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.errors import Invalid
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
-from redraft.prompts.profiles import check_profiles, load_profiles
+from redraft.prompts.profiles import BUILT_IN, check_profiles, load_profiles
 
 ABOUT = """\
 title = "Kindness"
@@ -74,6 +74,7 @@ def test_the_built_in_profiles_are_complete_and_of_the_same_form_as_ones_own():
         assert {"profile.toml", "system.j2", "user.j2", "reply.json"} <= each.files.keys()
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in each.files.values())
         assert each.takes_rubric == (each.name == "criteria")
+    assert BUILT_IN[DEFAULT_PROFILE].parent.name == "default_profile"
 
 
 def test_an_own_profile_judges(tmp_path: Path):

@@ -7,6 +7,7 @@ from fastapi import Request
 from fastapi.responses import PlainTextResponse
 
 from api.http.downloads import disposition
+from api.http.security_headers import ANSWER_POLICY
 from api.pages.jobs.job_forms import minimal
 from api.pages.parts.filters import clip, count
 from api.pages.parts.snippets import snippets_of
@@ -14,8 +15,6 @@ from redraft.domain.evaluation.rubrics import Criterion, statement_of
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.jobs.resources import Job
 
-# The policy keeps browsers from executing a model's text as a page
-_POLICY = "sandbox; default-src 'none'"
 _NAME_CHARS = 60
 
 
@@ -23,7 +22,7 @@ def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTe
     """Return a model's text as a plain text response. With `?download=1` the browser saves it."""
     kind = "attachment" if request.query_params.get("download") else "inline"
     headers = {
-        "Content-Security-Policy": _POLICY,
+        "Content-Security-Policy": ANSWER_POLICY,
         "Content-Disposition": disposition(clip(name, _NAME_CHARS), fallback, ".txt", kind=kind),
         "Cache-Control": "no-store",
     }

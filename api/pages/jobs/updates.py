@@ -23,12 +23,12 @@ async def news(context: ContextOf) -> EventStream:
 
 async def _frames(context: Context) -> AsyncGenerator[bytes]:
     notifications, clock = context.notifications, asyncio.get_running_loop().time
-    end = clock() + notifications.pace.stream_s
+    end = clock() + notifications.intervals.stream_s
     yield OPENING
     async with notifications.watch_all() as watch:
         yield _CHANGED  # A job may have changed after the page was rendered
         while clock() < end and not notifications.is_closing:
-            await watch.wait(notifications.pace.ping_s)
+            await watch.wait(notifications.intervals.ping_s)
             # While the broker is unreachable, no wake-up message arrives, so a change is possible
             is_changed = watch.must_check or not notifications.is_listening
             watch.rearm()

@@ -16,17 +16,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from api.http.root_path import rooted
+from api.http.security_headers import PAGE_POLICY
 from api.pages.parts import filters, job_words
 from api.pages.parts.markdown import render_markdown
 from redraft.domain.admin.scopes import Scope
 
 FOLDER = Path(__file__).parent.parent
 STATIC = FOLDER / "static"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 # The messages of pages after a form was sent. `?notice=` has only a name, because a text could come from an attacker
 NOTICES: dict[str, str] = {

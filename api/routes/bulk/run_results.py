@@ -14,6 +14,7 @@ from api.http.bodies import StrictRoute
 from api.http.downloads import disposition, stem_of
 from api.http.parameters import Page, PositionQuery
 from api.http.responses import render
+from api.http.security_headers import REPORT_POLICY
 from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.run_statistics import RunReport
@@ -32,8 +33,6 @@ _LINES_AT_ONCE = 100
 _MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
 _COLUMNS = f"""One line per item, in the order of the dataset, with {", ".join(RESULT_COLUMNS)}. CSV also has a column
 `metadata.NAME` for each name in the metadata, unless there are more than {METADATA_COLUMNS_MAX} names."""
-# A report is a single file with inline styles, and loads nothing
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 
 def _answer_in(formats: Mapping[str, Format[Any]], words: str) -> dict[int | str, dict[str, Any]]:
@@ -172,5 +171,5 @@ async def _written(context: Context, written: Format[Tables], tables: Tables, na
     file = disposition(stem_of(run_name), run_id, f" {suffix}{written.suffix}", kind="inline")
     headers = {"Content-Disposition": file}
     if written.suffix == ".html":
-        headers["Content-Security-Policy"] = _REPORT_POLICY
+        headers["Content-Security-Policy"] = REPORT_POLICY
     return Response(text, headers=headers, media_type=written.media_type)

@@ -4,12 +4,10 @@ import asyncio
 import time
 from collections import defaultdict
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from redraft.errors import ProviderError
+from redraft.operations.calls.abort import CallsInFlight
 from redraft.operations.calls.step_work import ModelCall, Pace, Together, Work
-from redraft.providers.shared.protocol import ChatReply
 from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
@@ -29,19 +27,6 @@ class _Returned:
         self.value = value
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
-    """The model calls in flight of one step."""
-
-    calls: set[asyncio.Task[ChatReply]] = field(default_factory=set[asyncio.Task[ChatReply]])
-    is_aborted: bool = False
-
-    def abort(self) -> None:
-        self.is_aborted = True
-        for call in self.calls:
-            call.cancel()
-
-
 class Engine:
     """Runs the steps of this process. A model call in flight needs a socket and no thread."""
 
@@ -49,8 +34,8 @@ class Engine:
         self._quick = ThreadPoolExecutor(QUICK_THREADS, "steps")
         self._slow = ThreadPoolExecutor(_SLOW_THREADS, "slow-steps")
         self._asked_at = self._answered_at = 0.0
-        # Used on the event loop only
-        self._jobs: defaultdict[str, set[_Job]] = defaultdict(set)
+        # The calls of each running step, by job. Used on the event loop only
+        self._calls: defaultdict[str, set[CallsInFlight]] = defaultdict(set)
 
     def start(self, job_id: str, work: Work[T]) -> Future[T]:
         """Start a step of a job, from any thread. The future gets the result of the step."""
@@ -65,8 +50,8 @@ class Engine:
         CALLS_LOOP.call_soon(self._abort, job_id)
 
     def _abort(self, job_id: str) -> None:
-        for job in self._jobs.get(job_id, ()):
-            job.abort()
+        for calls in self._calls.get(job_id, ()):
+            calls.abort()
 
     def is_responding(self) -> bool:
         """Whether the event loop answers probes within a minute. A call may send a probe, so call it regularly."""
@@ -84,17 +69,17 @@ class Engine:
             threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, job_id: str, work: Work[T]) -> T:
-        job = _Job()
-        jobs = self._jobs[job_id]
-        jobs.add(job)
+        calls = CallsInFlight()
+        steps = self._calls[job_id]
+        steps.add(calls)
         try:
-            return await self._drive(job, work, self._quick)
+            return await self._drive(calls, work, self._quick)
         finally:
-            jobs.discard(job)
-            if not jobs:
-                self._jobs.pop(job_id, None)
+            steps.discard(calls)
+            if not steps:
+                self._calls.pop(job_id, None)
 
-    async def _drive(self, job: _Job, work: Work[Any], threads: Executor) -> Any:
+    async def _drive(self, calls: CallsInFlight, work: Work[Any], threads: Executor) -> Any:
         loop = asyncio.get_running_loop()
         reply: Any = None
         error: BaseException | None = None
@@ -108,18 +93,18 @@ class Engine:
                 continue
             try:
                 if isinstance(wanted, ModelCall):
-                    reply = await _call(job, wanted)
+                    reply = await calls.make(wanted)
                 else:
-                    reply = await self._drive_all(job, wanted, threads)
+                    reply = await self._drive_all(calls, wanted, threads)
             except BaseException as raised:  # noqa: BLE001 - the step handles every error
                 error = raised
 
-    async def _drive_all(self, job: _Job, wanted: Together, threads: Executor) -> list[Any]:
+    async def _drive_all(self, calls: CallsInFlight, wanted: Together, threads: Executor) -> list[Any]:
         room = asyncio.Semaphore(wanted.width)
 
         async def drive(part: Work[Any]) -> Any:
             async with room:
-                return await self._drive(job, part, threads)
+                return await self._drive(calls, part, threads)
 
         # If one part fails, the other parts still run to their end, because their calls are paid
         ended = await asyncio.gather(*(drive(part) for part in wanted.parts), return_exceptions=True)
@@ -129,26 +114,8 @@ class Engine:
         return ended
 
 
-async def _call(job: _Job, call: ModelCall) -> ChatReply:
-    """Make a call. Raises ProviderError if the call failed, or if the job has ended (code `canceled`)."""
-    if job.is_aborted:
-        raise _canceled()
-    task = asyncio.ensure_future(call.send())
-    job.calls.add(task)
-    try:
-        return await task
-    except asyncio.CancelledError as error:
-        raise _canceled() from error
-    finally:
-        job.calls.discard(task)
-
-
 def _resume(work: Work[Any], reply: Any, error: BaseException | None) -> Any:
     try:
         return work.throw(error) if error is not None else work.send(reply)
     except StopIteration as end:
         return _Returned(end.value)
-
-
-def _canceled() -> ProviderError:
-    return ProviderError("canceled", "The call was aborted, because its job was canceled.")

@@ -18,7 +18,7 @@ def test_the_built_in_profiles_are_told_whole(client: httpx2.Client):
     criteria = by_name["criteria"]
     assert criteria["built_in"] is True
     assert criteria["needs"] == ["eval_crit"]
-    assert criteria["templates"]["user"] == (BUILT_IN / "criteria" / "user.j2").read_text("utf-8")
+    assert criteria["templates"]["user"] == (BUILT_IN["criteria"] / "user.j2").read_text("utf-8")
     assert "criterion" in criteria["templates"]["rubric_user"]
     assert "score" in criteria["reply_schema"]["properties"]
     assert by_name["quality"]["templates"]["rubric_user"] is None

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from sqlalchemy import event
 
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.operations.bulk import runs, scheduler
 from redraft.operations.services import Services
 from tests.api.bulk.test_runs_api import lines, running, started
@@ -20,7 +20,7 @@ from tests.support.api_server import ApiServer
 from tests.support.event_stream import EventStream
 from tests.support.waiting import patient, wait_until
 
-QUICK = Pace(run_poll_s=0.05)
+QUICK = Intervals(run_poll_s=0.05)
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def follow(client: httpx2.Client, run: dict[str, Any], **headers: str) -> Iterat
 
 @pytest.fixture
 def quick(start_api: Callable[..., ApiServer]) -> ApiServer:
-    return start_api(pace=QUICK)
+    return start_api(intervals=QUICK)
 
 
 def test_a_stream_tells_each_state_and_the_end(quick: ApiServer, services: Services, model_server: ModelServer):
@@ -129,7 +129,7 @@ def test_dropped_streams_leave_nothing_behind(quick: ApiServer, caplog: pytest.L
 
 
 def test_a_silent_stream_is_kept_open_and_ends_in_time(start_api: Callable[..., ApiServer]):
-    client = start_api(pace=Pace(ping_s=0.05, stream_s=0.4, run_poll_s=0.05)).client()
+    client = start_api(intervals=Intervals(ping_s=0.05, stream_s=0.4, run_poll_s=0.05)).client()
     run = started(client, lines(1))
     with follow(client, run) as stream:
         frames = list(stream.frames())

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from jsonschema import Draft202012Validator
 
 from api.app import create_app
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.domain.admin.scopes import Scope
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.requests import GenerateAnswer
@@ -66,7 +66,7 @@ def server(
         openai_api_key="sk-test",  # pyright: ignore[reportArgumentType]
         openai_base_url=provider.openai_url,
     )
-    with ApiServer(create_app(chosen, pace=Pace(0.05, 0.05, 0.05, 0.1))) as running:
+    with ApiServer(create_app(chosen, intervals=Intervals(0.05, 0.05, 0.05, 0.1))) as running:
         services = running.app.state.context.services
         schema.upgrade(services.database)
         yield running

@@ -10,7 +10,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from api.notifications.jobs import Notifications, Pace, Subscription
+from api.intervals import Intervals
+from api.notifications.jobs import Notifications, Subscription
 from redraft.messages import Delta
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.results.job_results import event
@@ -23,12 +24,12 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever tells something was woken.
-ONLY_WOKEN = Pace(poll_s=50, poll_offline_s=50, ping_s=50)
+ONLY_WOKEN = Intervals(poll_s=50, poll_offline_s=50, ping_s=50)
 
 
 @pytest.fixture
 def api(start_api: Callable[..., ApiServer]) -> ApiServer:
-    return start_api(pace=ONLY_WOKEN)
+    return start_api(intervals=ONLY_WOKEN)
 
 
 def store(services: Services, job_id: str, kind: str, **facts: Any) -> None:
@@ -214,7 +215,7 @@ def test_what_a_slow_client_misses_shows_as_a_gap(api, services: Services, submi
 
 
 def test_a_watcher_keeps_a_bounded_amount_of_text():
-    watch = Subscription(Notifications("redis://nowhere", Pace()))
+    watch = Subscription(Notifications("redis://nowhere", Intervals()))
     for number in range(10_000):
         watch.deliver(piece(number, "y"))
     watch.deliver(piece(10_000, "z" * 1000))
@@ -239,8 +240,8 @@ def test_what_is_not_understood_is_passed_over(api, services: Services, submit_j
 def test_a_stream_outlives_its_broker(start_api, make_services, submit_job):
     own = ValkeyServer().start()
     try:
-        pace = Pace(poll_s=50, poll_offline_s=0.2, ping_s=50)
-        api, services = start_api(pace=pace, broker_url=own.url), make_services(broker_url=own.url)
+        intervals = Intervals(poll_s=50, poll_offline_s=0.2, ping_s=50)
+        api, services = start_api(intervals=intervals, broker_url=own.url), make_services(broker_url=own.url)
         job_id = submit_job()
         with watched(api.client(timeout=patient(30)), job_id, own) as frames:
             services.queue.publish_delta(job_id, piece(0, "one "))

@@ -5,7 +5,7 @@ from itertools import islice
 import httpx2
 import pytest
 
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.services import Services
@@ -96,7 +96,7 @@ def test_the_header_is_stronger_than_the_query(client: httpx2.Client, ended_job:
 def test_a_dropped_stream_that_comes_back_misses_nothing_and_repeats_nothing(
     start_api: Callable[..., ApiServer], services: Services, submit_job: Callable[..., str]
 ):
-    client, job_id = start_api(pace=Pace(poll_s=50, poll_offline_s=50)).client(), submit_job()
+    client, job_id = start_api(intervals=Intervals(poll_s=50, poll_offline_s=50)).client(), submit_job()
     seen: list[int] = []
     for _ in range(6):
         headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
@@ -114,7 +114,10 @@ def test_a_dropped_stream_that_comes_back_misses_nothing_and_repeats_nothing(
 
 
 def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(poll_s=50, poll_offline_s=50)).client(timeout=patient(20)), submit_job()
+    client, job_id = (
+        start_api(intervals=Intervals(poll_s=50, poll_offline_s=50)).client(timeout=patient(20)),
+        submit_job(),
+    )
     with follow(client, job_id) as stream:
         events = stream.events()
         assert next(events).type == "job.queued"
@@ -124,7 +127,7 @@ def test_a_live_stream_is_woken_and_ends_at_done(start_api, services: Services, 
 
 # Case E02
 def test_silence_is_filled_with_pings_that_move_no_cursor(start_api, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(ping_s=0.05)).client(timeout=patient(20)), submit_job()
+    client, job_id = start_api(intervals=Intervals(ping_s=0.05)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         frames = list(islice(stream.frames(), 6))
     assert frames[1].type == "job.queued"
@@ -133,18 +136,18 @@ def test_silence_is_filled_with_pings_that_move_no_cursor(start_api, submit_job:
 
 # Case E02
 def test_the_usual_pace_pings_well_within_fifteen_seconds():
-    assert Pace().ping_s <= 12
-    assert Pace().stream_s == 300
+    assert Intervals().ping_s <= 12
+    assert Intervals().stream_s == 300
 
 
 def test_a_stream_ends_when_its_time_is_over(start_api, submit_job: Callable[..., str]):
-    client, job_id = start_api(pace=Pace(stream_s=0.2)).client(timeout=patient(20)), submit_job()
+    client, job_id = start_api(intervals=Intervals(stream_s=0.2)).client(timeout=patient(20)), submit_job()
     with follow(client, job_id) as stream:
         assert [event.seq for event in stream.events()] == [1]
 
 
 def test_a_stream_ends_when_the_job_is_deleted_or_the_server_stops(start_api, services: Services, submit_job):
-    api = start_api(pace=Pace(poll_s=0.05))
+    api = start_api(intervals=Intervals(poll_s=0.05))
     doomed, other = submit_job(), submit_job()
     with follow(api.client(timeout=patient(20)), doomed) as stream:
         frames = stream.frames()

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import httpx2
 import pytest
 
-from api.notifications.jobs import Pace
+from api.intervals import Intervals
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.queue import job_channel
@@ -15,7 +15,7 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
 # Slower than any test waits: whoever answers was woken.
-ONLY_WOKEN = Pace(poll_s=50, poll_offline_s=50)
+ONLY_WOKEN = Intervals(poll_s=50, poll_offline_s=50)
 NOT_LOOKED_S = 20
 
 
@@ -57,7 +57,7 @@ def test_iterations_are_embedded_on_request_under_a_tag_of_their_own(client: htt
 
 
 def test_a_long_poll_is_woken_by_the_change(start_api: Callable[..., ApiServer], services: Services, submit_job):
-    api = start_api(pace=ONLY_WOKEN)
+    api = start_api(intervals=ONLY_WOKEN)
     client, job_id = api.client(timeout=patient(60)), submit_job()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(poll, client, job_id)
@@ -76,7 +76,7 @@ def test_a_long_poll_without_a_change_ends_with_304(client: httpx2.Client, submi
 
 
 def test_waiting_without_a_version_waits_for_the_end(start_api, services: Services, submit_job):
-    api = start_api(pace=ONLY_WOKEN)
+    api = start_api(intervals=ONLY_WOKEN)
     client, job_id = api.client(timeout=patient(60)), submit_job()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, f"/v1/jobs/{job_id}", headers={"Prefer": "wait=40"})
@@ -87,13 +87,13 @@ def test_waiting_without_a_version_waits_for_the_end(start_api, services: Servic
 
 
 def test_a_job_that_is_not_there_is_not_waited_for(start_api):
-    client = start_api(pace=ONLY_WOKEN).client(timeout=NOT_LOOKED_S)
+    client = start_api(intervals=ONLY_WOKEN).client(timeout=NOT_LOOKED_S)
     headers = {"If-None-Match": '"1"', "Prefer": "wait=40"}
     assert_problem(client.get("/v1/jobs/job_none", headers=headers), 404)
 
 
 def test_sixty_waiters_hold_no_threads(start_api, services: Services, submit_job: Callable[..., str]):
-    api = start_api(pace=ONLY_WOKEN)
+    api = start_api(intervals=ONLY_WOKEN)
     client = api.client(timeout=patient(60))
     ids = [submit_job() for _ in range(60)]
     with ThreadPoolExecutor(60) as pool:
@@ -106,7 +106,7 @@ def test_sixty_waiters_hold_no_threads(start_api, services: Services, submit_job
 
 
 def test_a_server_that_stops_lets_its_waiters_go(start_api, submit_job: Callable[..., str]):
-    api = start_api(pace=ONLY_WOKEN)
+    api = start_api(intervals=ONLY_WOKEN)
     job_id = submit_job()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(poll, api.client(timeout=patient(60)), job_id)
@@ -125,7 +125,7 @@ def own_valkey():
 def test_without_a_broker_waiters_look_by_themselves_and_hear_again_when_it_is_back(
     start_api, make_services, own_valkey: ValkeyServer, submit_job: Callable[..., str]
 ):
-    api = start_api(pace=Pace(poll_s=50, poll_offline_s=0.2), broker_url=own_valkey.url)
+    api = start_api(intervals=Intervals(poll_s=50, poll_offline_s=0.2), broker_url=own_valkey.url)
     services = make_services(broker_url=own_valkey.url)
     client, notifications = api.client(timeout=patient(60)), api.app.state.context.notifications
     wait_until(lambda: notifications.is_listening)

@@ -83,7 +83,7 @@ def test_a_profile_of_ones_own_says_by_all_that_each_dimension_is_required(
     for name, line in (("each", "all = true\n"), ("mean", "")):
         folder = tmp_path / name
         folder.mkdir()
-        built_in = Path("redraft/prompts/built_in/evidence")
+        built_in = Path("redraft/prompts/evaluate/other_profiles/evidence")
         for file in ("system.j2", "user.j2", "reply.json"):
             (folder / file).write_text((built_in / file).read_text())
         about = (built_in / "profile.toml").read_text().replace("all = true\n", line)

@@ -231,7 +231,7 @@ def test_other_profiles_bring_their_own_criteria(
 def test_a_worker_that_lacks_the_jobs_profile_ends_the_job_with_its_answer(
     make_driver: Callable[..., Driver], model_server: ModelServer, tmp_path: Path
 ):
-    shutil.copytree(BUILT_IN / "quality", tmp_path / "own")
+    shutil.copytree(BUILT_IN["quality"], tmp_path / "own")
     job_id = make_driver(profiles_dir=tmp_path).submit(profile="own", iter_max=1, **NO_WORDS)
     job = make_driver().run(job_id)
     assert (job.status, job.stop_reason) == ("succeeded", "error")

@@ -113,7 +113,7 @@ def test_profiles_are_read_and_compared(reader: Reader):
 
 def own_profile(folder: Path, line: str) -> Path:
     """A folder with a profile of one's own: the built-in `quality`, saying one thing more."""
-    shutil.copytree(BUILT_IN / "quality", folder / "strict", dirs_exist_ok=True)
+    shutil.copytree(BUILT_IN["quality"], folder / "strict", dirs_exist_ok=True)
     with (folder / "strict" / "system.j2").open("a") as file:
         file.write(line)
     return folder
