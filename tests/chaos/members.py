@@ -42,10 +42,10 @@ class Member:
     def _spawn(self, arguments: Sequence[str], environment: Mapping[str, str]) -> "Fork | subprocess.Popen[bytes]":
         words = [*self._arguments, *arguments]
         own = {**self._environment, **environment}
-        if "LD_PRELOAD" not in own:
-            return Fork(self._module, *words, environment=own, output=self.log_file)
-        # What stands in front of the C library is there from the start, or not at all
         with self.log_file.open("ab") as log:
+            if "LD_PRELOAD" not in own:
+                return Fork(self._module, *words, environment=own, out=log.fileno())
+            # What stands in front of the C library is there from the start, or not at all
             command = [sys.executable, "-m", self._module, *words]
             return subprocess.Popen(command, env=own, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT)
 

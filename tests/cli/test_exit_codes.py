@@ -1,7 +1,6 @@
 """Exit codes, errors in words, interruptions, pipes, help."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, P
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
-from tests.support.waiting import patient
 
 CASES = [
     (RedraftError("It broke."), 1),
@@ -127,42 +125,24 @@ def test_every_advice_and_code_is_one_that_exists() -> None:
     assert exit_codes.exit_of_code("refused") is Exit.ERROR
 
 
-def start_asking(office: Shell, provider: ModelServer, *arguments: str) -> "subprocess.Popen[str]":
-    """A command that waits for the second iteration of a job, which will not come."""
-    provider.script(generate=["first draft", Reply(text="never", latency_s=60)], evaluate=[0.5])
-    process = office.start(*arguments)
-    assert process.stderr
-    for line in process.stderr:
-        if "Iteration 2" in line:
-            return process
-    raise AssertionError(f"it ended with {process.wait()}")
-
-
-def interrupt(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=patient(20))
-    return process.returncode, out, err
-
-
 def test_ctrl_c_cancels_and_prints_the_best_so_far(office: Shell, provider: ModelServer) -> None:
-    process = start_asking(office, provider, "ask", "Write.", "--crit", "Good.")
-    code, out, err = interrupt(process)
-    assert (code, out) == (130, "first draft\n")
-    assert "redraft jobs continue job_" in err
-    assert "Traceback" not in err
-    job = office.run("jobs", "show", err.partition("jobs continue ")[2].split()[0], "--json").data
+    provider.script(generate=["first draft", Reply(text="never", latency_s=60)], evaluate=[0.5])
+    ask = office.start("ask", "Write.", "--crit", "Good.")
+    ask.wait_says("Iteration 2")
+    assert (ask.interrupt(), ask.stdout) == (130, "first draft\n")
+    assert "redraft jobs continue job_" in ask.stderr
+    assert "Traceback" not in ask.stderr
+    job = office.run("jobs", "show", ask.stderr.partition("jobs continue ")[2].split()[0], "--json").data
     assert (job["status"], job["stop_reason"]) == ("canceled", "canceled")
 
 
 def test_ctrl_c_while_watching_leaves_the_job_alone(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=[Reply(text="never", latency_s=60)])
     job_id = office.run("ask", "Write.", "--crit", "Good.", "--detach").out.strip()
-    process = office.start("jobs", "watch", job_id)
-    assert process.stderr
-    assert any("Iteration 1" in line for line in process.stderr)
-    code, out, err = interrupt(process)
-    assert (code, out) == (130, "")
-    assert f"redraft jobs watch {job_id}" in err
+    watch = office.start("jobs", "watch", job_id)
+    watch.wait_says("Iteration 1")
+    assert (watch.interrupt(), watch.stdout) == (130, "")
+    assert f"redraft jobs watch {job_id}" in watch.stderr
     assert office.run("jobs", "show", job_id, "--json").data["status"] == "running"
     office.run("jobs", "cancel", job_id)
 
@@ -171,21 +151,20 @@ def test_a_reader_that_leaves_early_is_no_trouble(shell: Shell, add_job: Callabl
     add_job("Long. " * 30_000)
     reader, writer = os.pipe()
     os.close(reader)
-    process = shell.start("jobs", "show", stdout=writer)
+    show = shell.start("jobs", "show", is_fork=False, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=patient(30))
-    assert (process.returncode, err) == (0, "")
+    assert (show.wait(), show.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is always full")
 def test_a_full_disk_is_no_bug(shell: Shell, add_job: Callable[..., str]) -> None:
     add_job("An answer.")
     with Path("/dev/full").open("w") as full:
-        process = shell.start("jobs", "list", "--json", stdout=full.fileno())
-        _, err = process.communicate(timeout=patient(30))
-    assert process.returncode == 1
+        listing = shell.start("jobs", "list", "--json", is_fork=False, stdout=full.fileno())
+        assert listing.wait() == 1
     assert (
-        err == "Error: the output cannot be written: No space left on device. Free some disk space, then try again.\n"
+        listing.stderr
+        == "Error: the output cannot be written: No space left on device. Free some disk space, then try again.\n"
     )
 
 

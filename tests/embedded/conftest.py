@@ -8,8 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from redraft.settings import Settings
-from tests.embedded.commands import Command, Folder
+from tests.embedded.folders import Folder
 from tests.model_server import ModelServer
+from tests.support.commands import Command
 from tests.support.processes import environment_of
 
 
@@ -62,9 +63,9 @@ def command(make_embedded: Callable[..., Settings]) -> Iterator[Callable[..., Co
     """`command(folder, "serve", …)` starts `redraft serve …` over a data folder."""
     started: list[Command] = []
 
-    def start(folder: Folder, *arguments: str, **changes: Any) -> Command:
+    def start(folder: Folder, *arguments: str, is_fork: bool = True, **changes: Any) -> Command:
         environment = environment_of(make_embedded(folder, **changes))
-        started.append(Command(arguments, environment))
+        started.append(Command(arguments, environment, is_fork=is_fork))
         return started[-1]
 
     yield start

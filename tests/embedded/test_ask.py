@@ -3,8 +3,9 @@
 import signal
 from collections.abc import Callable
 
-from tests.embedded.commands import Command, Folder
+from tests.embedded.folders import Folder
 from tests.model_server import ModelServer, Reply
+from tests.support.commands import Command
 from tests.support.waiting import wait_until
 
 

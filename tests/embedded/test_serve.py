@@ -4,10 +4,12 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from tests.embedded.commands import Command, Folder, submit, wait_ended
+from tests.embedded.folders import Folder, submit, wait_ended
 from tests.model_server import ModelServer, Reply
+from tests.support.commands import Command
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
@@ -18,9 +20,10 @@ Start = Callable[..., Command]
     ("number", "code"),
     [
         (signal.SIGTERM, 0),
-        # With nothing in flight: the test of a second one on the same folder
+        # With nothing in flight: the test of two on two folders
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
-        (signal.SIGKILL, -signal.SIGKILL),
+        # Without the stream, too
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.long),
         # Nobody handles it, so it is another SIGKILL
         pytest.param(signal.SIGHUP, -signal.SIGHUP, marks=pytest.mark.long),
     ],
@@ -32,52 +35,66 @@ def test_it_does_a_job_and_leaves_no_process_whatever_ends_it(
     folder.path.chmod(0o755)
     model_server.script(generate=["Hello."], evaluate=[0.9])
     model_server.script(generate=[Reply(fault="hang")], case="hang")
-    server = command(folder, "serve")
+    server = command(folder, "serve", is_fork=False)
     with server.client() as client:
         job = wait_ended(client, submit(client))
         assert job["status"] == "succeeded", job
         assert job["result"]["final_answer"] == "Hello."
         assert len(folder.processes()) == 5
         assert not [each for each in folder.path.rglob("*") if each.is_file() and each.stat().st_mode & 0o077]
-        hanging = submit(client, instruct="[[case:hang]] Say hello.")
-        wait_until(lambda: model_server.requests(case="hang"), what="the hanging call")
+        hanging = _submit_hanging(client, model_server)
         with client.stream("GET", f"{hanging}/events", headers={"accept": "text/event-stream"}) as stream:
             assert next(stream.iter_lines())
             assert server.end(number) == code
     folder.wait_empty()
 
 
+def _submit_hanging(client: httpx2.Client, model_server: ModelServer) -> str:
+    job = submit(client, instruct="[[case:hang]] Say hello.")
+    wait_until(lambda: model_server.requests(case="hang"), within_s=30, what="the hanging call")
+    return job
+
+
 def test_a_second_one_on_the_same_folder_is_refused_and_told_where_the_first_is(
     folder: Folder, command: Start, model_server: ModelServer, tmp_path: Path
 ):
-    """Another command may work beside it, and says whose worker does the work."""
-    first = command(folder, "serve")
+    """Another command may work beside it, and says whose worker does the work; a second signal waits for no call."""
+    first = command(folder, "serve", shutdown_grace_s=60)
     url = first.wait_says(r"ready at (http://\S+)")[1]
     second = command(folder, "serve")
     assert second.wait() == 1
     assert f"at {url} (pid {first.pid})" in second.stderr
     assert json.loads((folder.path / "serve.json").read_text()) == {"url": url, "pid": first.pid}
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"instruct": "Say hello."}\n')
-    beside = command(folder, "eval", str(rows), "--crit", "A greeting.")
-    assert beside.wait() == 0
-    assert "The worker of a running `redraft serve`, or of another command" in beside.stderr
+    with first.client() as client:
+        model_server.script(generate=["Hello."], evaluate=[0.9])
+        model_server.script(generate=[Reply(fault="hang")], case="hang")
+        rows = tmp_path / "rows.jsonl"
+        rows.write_text('{"instruct": "Say hello."}\n')
+        beside = command(folder, "eval", str(rows), "--crit", "A greeting.")
+        assert beside.wait() == 0
+        assert "The worker of a running `redraft serve`, or of another command" in beside.stderr
+        _submit_hanging(client, model_server)
+    first.process.send_signal(signal.SIGTERM)
+    first.wait_says("A second Ctrl-C")
     assert first.end(signal.SIGINT) == 130
     folder.wait_empty()
 
 
 def test_two_on_two_folders_do_not_meet(make_folder: Callable[..., Folder], command: Start, model_server: ModelServer):
     model_server.script(generate=["Hello."], evaluate=[0.9])
+    model_server.script(generate=[Reply(fault="hang")], case="hang")
     one, other = make_folder(), make_folder("with a space and an ä")
     servers = command(one, "serve"), command(other, "serve")
     with servers[0].client() as first, servers[1].client() as second:
         job = submit(second)
         assert wait_ended(second, job)["status"] == "succeeded"
         assert first.get(job).status_code == 404
+        _submit_hanging(first, model_server)
         servers[0].end(signal.SIGKILL)
         one.wait_empty()
         assert wait_ended(second, submit(second))["status"] == "succeeded"
+    assert servers[1].end(signal.SIGINT) == 130
+    other.wait_empty()
 
 
 def test_a_port_in_use_is_refused_with_a_free_one(folder: Folder, command: Start):
@@ -101,11 +118,15 @@ def test_a_host_that_is_none_is_refused(folder: Folder, command: Start):
     assert "Cannot listen" in server.stderr
 
 
-def test_off_loopback_without_a_key_it_says_how_to_make_one(folder: Folder, command: Start, valkey: ValkeyServer):
+def test_with_a_broker_outside_it_is_the_api_alone_and_off_loopback_it_says_how_to_make_a_key(
+    folder: Folder, command: Start, valkey: ValkeyServer
+):
     server = command(folder, "serve", "--host", "0.0.0.0", broker_url=valkey.url)
     with server.client() as client:
         server.wait_says("redraft keys create NAME")
+        assert client.get("/livez").status_code == 200
         assert client.get("/v1/jobs").status_code == 401
+        assert not folder.processes()
     assert server.end(signal.SIGTERM) == 0
 
 
@@ -113,16 +134,4 @@ def test_a_signal_while_it_starts_ends_it(folder: Folder, command: Start):
     server = command(folder, "serve")
     wait_until((folder.path / "embedded.lock").exists, within_s=30, what="the start")
     assert server.end(signal.SIGTERM) == 0
-    folder.wait_empty()
-
-
-def test_a_second_signal_does_not_wait_for_calls_in_flight(folder: Folder, command: Start, model_server: ModelServer):
-    model_server.script(generate=[Reply(fault="hang")])
-    server = command(folder, "serve", shutdown_grace_s=60)
-    with server.client() as client:
-        submit(client)
-        wait_until(model_server.requests, within_s=30, what="the hanging call")
-    server.process.send_signal(signal.SIGTERM)
-    server.wait_says("A second Ctrl-C")
-    assert server.end(signal.SIGINT) == 130
     folder.wait_empty()

@@ -1,5 +1,4 @@
 import contextlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator
@@ -21,8 +20,9 @@ from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
 from redraft.storage.engine.tables import jobs
-from tests.embedded.commands import Folder
+from tests.embedded.folders import Folder
 from tests.model_server import ModelServer, Reply
+from tests.support.forks import Fork
 from tests.support.processes import environment_of, has_ended
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
@@ -51,22 +51,16 @@ def _wait_succeeded(services: Services, job_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _holder(settings: Settings) -> Generator["subprocess.Popen[str]"]:
+def _holder(settings: Settings, output: Path) -> Generator[Fork]:
     """Another process that has the stack."""
-    holder = subprocess.Popen(
-        [sys.executable, "-m", "tests.embedded.holder"],
-        env=environment_of(settings),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with holder:
-        try:
-            assert holder.stdout
-            assert holder.stdout.readline() == "open\n"
-            yield holder
-        finally:
-            holder.kill()
+    with output.open("wb") as out:
+        holder = Fork("tests.embedded.holder", environment=environment_of(settings), out=out.fileno())
+    try:
+        wait_until(lambda: "open\n" in output.read_text(), within_s=30, what="the stack of another process")
+        yield holder
+    finally:
+        holder.kill()
+        holder.wait()
 
 
 def _only(processes: list[psutil.Process]) -> psutil.Process:
@@ -74,13 +68,25 @@ def _only(processes: list[psutil.Process]) -> psutil.Process:
     return process
 
 
-def test_a_killed_worker_is_replaced_and_the_job_ends(folder: Folder, make_embedded: Make, model_server: ModelServer):
-    model_server.script(generate=[Reply(fault="hang"), "Hello."], evaluate=[0.9])
+def test_whatever_is_killed_is_replaced_and_jobs_go_on_also_in_a_folder_with_a_long_path(
+    make_folder: Callable[..., Folder], make_embedded: Make, model_server: ModelServer
+):
+    model_server.script(generate=["Hello.", Reply(fault="hang"), "Hello."], evaluate=[0.9])
+    folder = make_folder("/".join(["a-folder-with-a-long-name"] * 6))
     settings = make_embedded(folder)
+    assert not settings.broker_socket.is_relative_to(folder.path)
     with embedded.stack(settings) as stack, _services(settings) as services:
+        assert settings.broker_socket.parent.stat().st_mode & 0o777 == 0o700
+        for part in ("valkey-server unixsocket", "guard {}/valkey.lock"):
+            killed = _only(folder.processes(part.format(folder.path)))
+            killed.kill()
+            wait_until(lambda gone=killed: has_ended(gone), what="the end of the old one")
+            wait_until(lambda: answers(settings.broker_socket), what="the new broker")
         assert stack.is_owner
+        _wait_succeeded(services, _submit(services))
+        asked = len(model_server.requests())
         job_id = _submit(services)
-        wait_until(model_server.requests, within_s=30, what="the hanging call")
+        wait_until(lambda: len(model_server.requests()) > asked, within_s=30, what="the hanging call")
         _only(folder.processes("-m worker")).kill()
         _wait_succeeded(services, job_id)
     assert not folder.processes()
@@ -102,29 +108,17 @@ def test_a_stopped_worker_is_replaced_and_its_job_has_lost_a_worker_as_by_a_kill
     assert capfd.readouterr().err.count("gave no sign of life for 3 s: it is killed.") == 1
 
 
-@pytest.mark.parametrize("part", ["valkey-server unixsocket", "guard {}/valkey.lock"])
-def test_a_killed_broker_is_replaced_and_jobs_go_on(
-    folder: Folder, make_embedded: Make, model_server: ModelServer, part: str
-):
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    settings = make_embedded(folder)
-    with embedded.stack(settings) as stack, _services(settings) as services:
-        killed = _only(folder.processes(part.format(folder.path)))
-        killed.kill()
-        wait_until(lambda: has_ended(killed), what="the end of the old one")
-        wait_until(lambda: answers(settings.broker_socket), what="the new broker")
-        assert stack.is_owner
-        _wait_succeeded(services, _submit(services))
-    assert not folder.processes()
-
-
 def test_who_joins_uses_the_stack_that_is_there_and_takes_over_when_it_goes(
-    folder: Folder, make_embedded: Make, model_server: ModelServer
+    folder: Folder, make_embedded: Make, model_server: ModelServer, tmp_path: Path
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
     model_server.script(generate=[Reply(fault="hang"), "Hello again."], evaluate=[0.9], case="hang")
     settings = make_embedded(folder)
-    with _holder(settings) as holder, embedded.stack(settings) as stack, _services(settings) as services:
+    with (
+        _holder(settings, tmp_path / "holder") as holder,
+        embedded.stack(settings) as stack,
+        _services(settings) as services,
+    ):
         assert not stack.is_owner
         stack.ensure()
         assert not stack.is_owner
@@ -137,8 +131,10 @@ def test_who_joins_uses_the_stack_that_is_there_and_takes_over_when_it_goes(
     assert not folder.processes()
 
 
-def test_a_worker_that_cannot_end_itself_is_gone_soon_after_its_parent(folder: Folder, make_embedded: Make):
-    with _holder(make_embedded(folder)) as holder:
+def test_a_worker_that_cannot_end_itself_is_gone_soon_after_its_parent(
+    folder: Folder, make_embedded: Make, tmp_path: Path
+):
+    with _holder(make_embedded(folder), tmp_path / "holder") as holder:
         worker = _only(folder.processes("-m worker"))
         wait_until(lambda: worker.num_threads() > 3, within_s=30, what="a worker that has begun")
         worker.suspend()
@@ -160,19 +156,6 @@ def test_with_a_broker_outside_nothing_is_started(folder: Folder, make_embedded:
         stack.ensure()
         assert not stack.is_owner
         assert not folder.processes()
-
-
-def test_a_data_folder_with_a_long_path_works(
-    make_folder: Callable[..., Folder], make_embedded: Make, model_server: ModelServer
-):
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    folder = make_folder("/".join(["a-folder-with-a-long-name"] * 6))
-    settings = make_embedded(folder)
-    assert not settings.broker_socket.is_relative_to(folder.path)
-    with embedded.stack(settings), _services(settings) as services:
-        assert settings.broker_socket.parent.stat().st_mode & 0o777 == 0o700
-        _wait_succeeded(services, _submit(services))
-    assert not folder.processes()
 
 
 def test_a_socket_folder_that_others_can_enter_is_refused(

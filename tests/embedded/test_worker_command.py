@@ -1,7 +1,5 @@
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,15 +9,16 @@ import pytest
 from api.app import create_app
 from redraft.messages import BULK_QUEUE, INTERACTIVE_QUEUE
 from redraft.settings import Settings
-from tests.embedded.commands import Command, Folder, submit, wait_ended
+from tests.embedded.folders import Folder, submit, wait_ended
 from tests.model_server import ModelServer
 from tests.support.api_server import ApiServer
+from tests.support.commands import Command
 from tests.support.databases.sqlite import create_sqlite
 from tests.support.failing_broker import FailingBroker
-from tests.support.processes import REDRAFT, clean_environment
+from tests.support.shells import Shell
 from tests.support.task_events import TaskEvents
 from tests.support.valkey import ValkeyServer
-from tests.support.waiting import patient, wait_until
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Command]
 
@@ -32,25 +31,7 @@ def client(folder: Folder, make_embedded: Callable[..., Settings], valkey: Valke
         yield server.client()
 
 
-def test_with_a_broker_outside_serve_is_the_api_alone_and_the_worker_works_for_it(
-    folder: Folder, command: Start, model_server: ModelServer, valkey: ValkeyServer
-):
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    server = command(folder, "serve", broker_url=valkey.url)
-    with server.client() as client:
-        assert client.get("/livez").status_code == 200
-        assert len(folder.processes()) == 1
-        worker = command(folder, "worker", "--concurrency", "2", "-E", broker_url=valkey.url)
-        with TaskEvents(valkey) as seen:
-            job = wait_ended(client, submit(client))
-            assert job["status"] == "succeeded"
-            assert seen.kinds_of(f"{job['id']}.2")[-1] == "task-succeeded"
-        assert client.get("/readyz").status_code == 200
-        assert worker.end(signal.SIGTERM) == 0
-    assert server.end(signal.SIGTERM) == 0
-
-
-def test_what_is_no_message_ends_no_worker(
+def test_it_works_off_what_is_sent_ends_at_no_malformed_message_and_needs_no_default_model(
     folder: Folder, command: Start, client: httpx2.Client, model_server: ModelServer, valkey: ValkeyServer
 ):
     model_server.script(generate=["Hello."], evaluate=[0.9])
@@ -61,15 +42,19 @@ def test_what_is_no_message_ends_no_worker(
         for number, each in enumerate(malformed):
             broker.hset("unacked", str(number), each)
             broker.zadd("unacked_index", {str(number): 0})
-    worker = command(folder, "worker", broker_url=valkey.url)
-    with valkey.client() as broker:
+    options = ("--concurrency", "2", "-E")
+    worker = command(folder, "worker", *options, is_fork=False, model="local:none", broker_url=valkey.url)
+    with valkey.client() as broker, TaskEvents(valkey) as seen:
         for each in malformed:
             broker.lpush(INTERACTIVE_QUEUE, each)
             broker.lpush(BULK_QUEUE, each)
         wait_until(lambda: not broker.llen(INTERACTIVE_QUEUE) + broker.llen(BULK_QUEUE), what="empty queues")
-        assert wait_ended(client, submit(client))["status"] == "succeeded"
+        job = wait_ended(client, submit(client))
+        assert job["status"] == "succeeded"
+        assert seen.kinds_of(f"{job['id']}.2")[-1] == "task-succeeded"
         assert worker.process.poll() is None
         assert not broker.hkeys("unacked")
+    assert client.get("/readyz").status_code == 200
     assert "malformed_message_dropped" in worker.stderr
     assert worker.end(signal.SIGTERM) == 0
 
@@ -105,29 +90,16 @@ def test_a_broker_that_refuses_for_good_ends_it_with_what_to_change(
     assert "Authentication required. Check the user and the password in REDRAFT_BROKER_URL" in worker.stderr
 
 
-def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(tmp_path: Path):
+def test_what_no_worker_could_use_is_refused_by_each_command_in_the_same_words(folder: Folder):
     wrong = {
         "REDRAFT_BROKER_URL": ("localhost:6379", "did you mean redis://localhost:6379?"),
         "REDRAFT_WEBHOOK_ALLOW_PRIVATE": ("true", "which names no host"),
         "REDRAFT_WEBHOOK_SECRET": ("whsec_short", "must be whsec_ and the base64 of 24 to 64 random bytes"),
     }
     values = {name: value for name, (value, _) in wrong.items()}
-    environment = {**clean_environment(), **values, "REDRAFT_DATA_DIR": str(tmp_path)}
+    shell = Shell({**values, "REDRAFT_DATA_DIR": str(folder.path)})
     for name in ("worker", "serve", "doctor"):
-        command = [sys.executable, "-c", REDRAFT, name]
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=patient(60)
-        )
-        assert ended.returncode == 2
+        refused = shell.start(name)
+        assert refused.wait() == 2
         for setting, (_, words) in wrong.items():
-            assert re.search(rf"{setting}: .*{re.escape(words)}", ended.stderr)
-
-
-def test_a_worker_whose_default_model_is_missing_is_a_whole_worker(
-    folder: Folder, command: Start, client: httpx2.Client, model_server: ModelServer, valkey: ValkeyServer
-):
-    model_server.script(generate=["Hello."], evaluate=[0.9])
-    worker = command(folder, "worker", model="local:none", broker_url=valkey.url)
-    assert wait_ended(client, submit(client))["status"] == "succeeded"
-    assert client.get("/readyz").status_code == 200
-    assert worker.end(signal.SIGTERM) == 0
+            assert re.search(rf"{setting}: .*{re.escape(words)}", refused.stderr)

@@ -22,7 +22,8 @@ from tests.support.waiting import patient, wait_until
 def api_process(settings: Settings, log_file: Path) -> Iterator[tuple[Fork, str]]:
     """The API in a process of its own, and its address."""
     arguments = ("--factory", "api.app:create_app", "--port", "0")
-    process = Fork("uvicorn", *arguments, environment=environment_of(settings), output=log_file)
+    with log_file.open("ab") as log:
+        process = Fork("uvicorn", *arguments, environment=environment_of(settings), out=log.fileno())
     try:
         found = wait_until(lambda: re.search(r"running on (http://\S+:\d+)", log_file.read_text()), within_s=60)
         yield process, found.group(1)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import coverage
@@ -25,7 +26,7 @@ _METHOD.set_forkserver_preload(
     [
         *("celery.apps.worker", "celery.app.amqp", "celery.app.control", "celery.concurrency.thread"),
         *("celery.worker.components", "celery.worker.consumer", "celery.worker.strategy", "kombu.transport.redis"),
-        *("anthropic", "openai", "openai.resources.chat", "psycopg", "uvicorn"),
+        *("openai", "openai.resources.chat", "psycopg", "uvicorn"),
         *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "rich.traceback"),
         *(
             "redraft.operations.admin.deliveries",
@@ -34,25 +35,41 @@ _METHOD.set_forkserver_preload(
         ),
         *(
             "api.app",
+            "redraft.cli.commands",
+            "redraft.embedded.apis",
+            "redraft.embedded.stacks",
             "redraft.logs",
             "redraft.providers.anthropic.provider",
             "redraft.providers.openai.provider",
             "redraft.runtime",
         ),
-        *("coverage", "tests.support.forks"),
+        *("coverage", "tests.support.commands", "tests.support.forks"),
     ]
 )
 _MEASURED = "COVERAGE_PROCESS_CONFIG"
 
 
 class Fork:
-    """`python -m module argument …` with this environment, its output added to a file; like `subprocess.Popen`."""
+    """`python -m module argument …` with this environment, in a session of its own; like `subprocess.Popen`.
 
-    def __init__(self, module: str, *arguments: str, environment: Mapping[str, str], output: Path) -> None:
-        output.touch()
+    Its output goes to the file descriptor `out`, and its errors to `err`, or to `out`, too.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        out: int,
+        err: int | None = None,
+        folder: Path = ROOT,
+    ) -> None:
         _run_server()
-        self._process = _METHOD.Process(target=_become, args=(module, arguments, dict(environment), str(output)))
-        self._process.start()
+        # Connections are how this kind of process is handed file descriptors
+        with Connection(os.dup(out), readable=False) as first, Connection(os.dup(err or out), readable=False) as second:
+            given = (module, arguments, dict(environment), str(folder), first, second)
+            self._process = _METHOD.Process(target=_become, args=given)
+            self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
@@ -94,15 +111,19 @@ def _run_server() -> None:
             os.environ[_MEASURED] = measured
 
 
-def _become(module: str, arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:
+def _become(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], folder: str, out: Connection, err: Connection
+) -> None:
     """In the new process."""
+    os.setsid()
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(ROOT)
-    log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(log, stream)
-    os.close(log)
+    os.chdir(folder)
+    for number, stream in enumerate((out, err), 1):
+        os.dup2(stream.fileno(), number)
+        stream.close()
+    # Those of the server know whether its own output was a terminal or a file
+    sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     sys.argv[1:] = arguments
     measuring = _measure() if _MEASURED in environment else None
     try:

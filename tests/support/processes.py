@@ -15,11 +15,6 @@ from redraft.settings import Settings
 from tests.support.forks import Fork
 from tests.support.waiting import patient, wait_until
 
-# `redraft` as a terminal starts it: where pytest runs in the background of a script, Ctrl-C is ignored, and a child
-# inherits that.
-REDRAFT = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from redraft.cli.main import run; run()"
-)
 _OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
 
 
@@ -55,7 +50,8 @@ class WorkerProcess:
         self._services = services
         self.log_file = Path(tempfile.mkstemp(prefix="worker-", suffix=".log")[1])
         own = {**environment_of(services.settings), **environment}
-        self.process = Fork("worker", environment=own, output=self.log_file)
+        with self.log_file.open("ab") as log:
+            self.process = Fork("worker", environment=own, out=log.fileno())
 
     def wait_ready(self, count: int = 1) -> "WorkerProcess":
         def is_ready() -> bool:

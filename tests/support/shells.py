@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import pty
-import subprocess
 import sys
 import threading
 import time
@@ -23,10 +22,9 @@ from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.job_filters import JobFilter
-from tests.support.processes import REDRAFT, clean_environment, environment_of
+from tests.support.commands import Command
+from tests.support.processes import clean_environment, environment_of
 from tests.support.waiting import patient
-
-_COMMAND = [sys.executable, "-c", REDRAFT]
 
 
 @dataclass(frozen=True)
@@ -57,21 +55,10 @@ class Shell:
         result = CliRunner().invoke(app, list(arguments), input=stdin, env={**self.environment, **environment})
         return Outcome(result.exit_code, result.stdout, result.stderr)
 
-    def process_environment(self, **environment: str) -> dict[str, str]:
-        return {**clean_environment(), **self.environment, **environment}
-
-    def start(self, *arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> "subprocess.Popen[str]":
-        """In a process of its own, in a process group of its own."""
-        return subprocess.Popen(
-            [*_COMMAND, *arguments],
-            env=self.process_environment(**environment),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
+    def start(self, *arguments: str, is_fork: bool = True, stdout: int | None = None, **environment: str) -> Command:
+        """In a process of its own."""
+        own = {**clean_environment(), **self.environment, **environment}
+        return Command(arguments, own, is_fork=is_fork, stdout=stdout)
 
     def on_terminal(self, *arguments: str, width: int = 80, **environment: str) -> tuple[int, str]:
         """In this process, but on a terminal of that width; what the terminal got."""

@@ -1,8 +1,7 @@
 """`redraft db prune`, `backup`, and a schema of a later version."""
 
+import resource
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,16 +15,8 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
 from tests.support.next_release import REVISION, upgrade_to_next_release
 from tests.support.shells import Shell
-from tests.support.waiting import patient
 
 AddJob = Callable[..., str]
-SMALL_FILES_ONLY = """
-import resource, signal
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-from redraft.cli.main import run
-run()
-"""
 
 
 def age(services: Services, job_id: str, days: float) -> None:
@@ -106,12 +97,14 @@ def test_a_backup_that_cannot_be_written_is_75(shell: Shell, tmp_path: Path) -> 
 def test_a_full_disk_leaves_no_half_backup(shell: Shell, home: Services, tmp_path: Path) -> None:
     with home.database.write() as connection:
         connection.exec_driver_sql("CREATE TABLE ballast AS SELECT zeroblob(4000000) AS weight")
-    program = [sys.executable, "-c", SMALL_FILES_ONLY, "db", "backup", str(tmp_path / "copy.db")]
-    done = subprocess.run(
-        program, check=False, env=shell.process_environment(), capture_output=True, text=True, timeout=patient(60)
-    )
-    assert done.returncode == 75, done.stderr
-    assert "The backup failed" in done.stderr
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, usual[1]))
+    try:
+        done = shell.run("db", "backup", str(tmp_path / "copy.db"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert done.code == 75, done.err
+    assert "The backup failed" in done.err
     assert [path.name for path in tmp_path.iterdir() if "copy" in path.name] == []
 
 

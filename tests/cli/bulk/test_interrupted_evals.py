@@ -1,10 +1,8 @@
 """`redraft eval` interrupted: Ctrl-C once and twice, kill -9, and how it goes on."""
 
-import json
 import os
 import signal
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,19 +15,20 @@ from redraft.operations.services import Services
 from tests.cli.bulk.dataset_rows import rows_file
 from tests.cli.jobs.test_embedded_asking import processes_of
 from tests.model_server import Asked, ModelServer, Reply
+from tests.support.commands import Command
 from tests.support.shells import Outcome, Shell, drain
 from tests.support.waiting import patient, wait_until
 
 CRIT = ("--crit", "Right.")
 
 
-def start(office: Shell, provider: ModelServer) -> "subprocess.Popen[str]":
+def start(office: Shell, provider: ModelServer) -> Command:
     """A run of which one item has ended and three wait for a model that says nothing."""
     provider.script(generate=[Reply(text="never", latency_s=60)], evaluate=[0.9])
     provider.script(generate=["a"], evaluate=[0.9], case="r0")
-    process = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
-    wait_until(lambda: process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.5)
-    return process
+    command = office.start("eval", str(Path(rows_file(4)).absolute()), *CRIT, "--json")
+    wait_until(lambda: command.process.poll() is not None or has_ended_one(office), within_s=30, every_s=0.5)
+    return command
 
 
 def has_ended_one(office: Shell) -> bool:
@@ -38,19 +37,13 @@ def has_ended_one(office: Shell) -> bool:
 
 
 def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: Shell, provider: ModelServer) -> None:
-    process = start(office, provider)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=patient(60))
-    assert out, err
-    data = json.loads(out)
-    counts = data["run"]["counts"]
-    assert (process.returncode, data["run"]["status"], counts["succeeded"], counts["canceled"]) == (
-        130,
-        "canceled",
-        1,
-        3,
-    )
-    assert f"redraft eval --resume {data['run']['id']}" in err
+    command = start(office, provider)
+    code = command.interrupt()
+    assert command.stdout, command.stderr
+    run = command.data["run"]
+    counts = run["counts"]
+    assert (code, run["status"], counts["succeeded"], counts["canceled"]) == (130, "canceled", 1, 3)
+    assert f"redraft eval --resume {run['id']}" in command.stderr
     provider.script(generate=["a"], evaluate=[0.9])
     asked = len(provider.requests(case="r0"))
     again = office.run("eval", "--resume", "latest", "--json")
@@ -61,28 +54,22 @@ def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: 
 def test_ctrl_c_twice_leaves_at_once_whatever_it_waits_for(
     staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer
 ) -> None:
-    process = start(office, provider)
+    command = start(office, provider)
     with closing(sqlite3.connect(staffed[0].settings.data_dir / "redraft.db")) as other:
         other.execute("BEGIN IMMEDIATE")  # nothing can be canceled until it is over
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.stderr
-        assert any("A second Ctrl-C exits at once" in line for line in process.stderr)
-        os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=patient(10))
-    assert process.returncode == -signal.SIGINT, "a shell tells it as 130"
+        os.killpg(command.pid, signal.SIGINT)
+        command.wait_says("A second Ctrl-C exits at once")
+        assert command.interrupt() == -signal.SIGINT, "a shell tells it as 130"
     office.run("runs", "cancel", "latest")
 
 
 def test_ctrl_c_while_watching_leaves_the_run_alone(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=[Reply(text="never", latency_s=60)])
     run_id = office.run("eval", rows_file(1), *CRIT, "--detach").out.strip()
-    process = office.start("runs", "watch", run_id)
-    assert process.stderr
-    assert any("in flight" in line for line in process.stderr)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=patient(60))
-    assert (process.returncode, out) == (130, "")
-    assert f"redraft runs watch {run_id}" in err
+    watch = office.start("runs", "watch", run_id)
+    watch.wait_says("in flight")
+    assert (watch.interrupt(), watch.stdout) == (130, "")
+    assert f"redraft runs watch {run_id}" in watch.stderr
     assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
     assert "had already ended" in office.run("runs", "cancel", run_id).err
 
@@ -102,14 +89,14 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     return {name: value for name, value in report.items() if name not in {"run", "latency"}}
 
 
-def kill_all(process: "subprocess.Popen[str]") -> None:
+def kill_all(command: Command) -> None:
     """The command, its worker, its broker and the guard of that, at one blow."""
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    family = [psutil.Process(command.pid), *psutil.Process(command.pid).children(recursive=True)]
     for each in family:
         each.suspend()
     for each in family:
         each.kill()
-    process.communicate(timeout=patient(20))
+    command.wait()
     psutil.wait_procs(family, timeout=patient(20))
 
 
@@ -120,17 +107,18 @@ def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended
     shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": "", "REDRAFT_LEASE_S": "2"})
     begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
     undisturbed = work_off(home, rows_file(12))
-    process = shell.start(*begin)
+    command = shell.start(*begin)
     wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
-    kill_all(process)
+    kill_all(command)
     ended = [
         item["custom_id"] for item in run_results.stream_results(home, newest(home).id) if item["status"] == "succeeded"
     ]
     assert 3 <= len(ended) < 12
     asked = {case: len(model_server.requests(case=case)) for case in ended}
-    resumed = run_process(shell, "eval", "--resume", "latest", "--json")
+    again = shell.start("eval", "--resume", "latest", "--json", is_fork=False)
+    code = again.wait()
     assert {case: len(model_server.requests(case=case)) for case in ended} == asked
-    assert figures(resumed) == figures(undisturbed)
+    assert figures(Outcome(code, again.stdout, again.stderr)) == figures(undisturbed)
     assert processes_of(str(home.settings.data_dir)) == ""
 
 
@@ -150,9 +138,3 @@ def all_runs(home: Services) -> list[Run]:
 
 def newest(home: Services) -> Run:
     return all_runs(home)[0]
-
-
-def run_process(shell: Shell, *arguments: str) -> Outcome:
-    process = shell.start(*arguments)
-    out, err = process.communicate(timeout=patient(120))
-    return Outcome(process.returncode, out, err)

@@ -5,7 +5,6 @@ import subprocess
 from redraft.operations.services import Services
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
-from tests.support.waiting import patient
 
 
 def processes_of(folder: str) -> str:
@@ -16,9 +15,8 @@ def processes_of(folder: str) -> str:
 def test_ask_runs_by_itself_and_leaves_nothing_behind(home: Services, model_server: ModelServer) -> None:
     model_server.script(generate=["Lyon", "Paris"], evaluate=[0.4, 0.9])
     shell = Shell({**Shell.of(home).environment, "REDRAFT_BROKER_URL": ""})
-    process = shell.start("ask", "Capital of France?", "--crit", "Right.")
-    out, err = process.communicate(timeout=patient(60))
-    assert (process.returncode, out) == (0, "Paris\n")
-    assert "score 0.40" in err
-    assert "{" not in err, "the worker's log stays out of the way"
+    ask = shell.start("ask", "Capital of France?", "--crit", "Right.", is_fork=False)
+    assert (ask.wait(), ask.stdout) == (0, "Paris\n")
+    assert "score 0.40" in ask.stderr
+    assert "{" not in ask.stderr, "the worker's log stays out of the way"
     assert processes_of(str(home.settings.data_dir)) == ""

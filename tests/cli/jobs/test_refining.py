@@ -12,7 +12,6 @@ from redraft.storage.engine.tables import calls
 from tests.model_server.scripts import DRAFT, Reply
 from tests.model_server.server import ModelServer
 from tests.support.shells import Shell
-from tests.support.waiting import patient
 
 QUESTION = "capital of switzerland?"
 
@@ -136,10 +135,9 @@ def test_without_a_broker_it_drafts_all_the_same(shell: Shell) -> None:
 
 def test_on_a_machine_of_its_own_limits_are_kept_too(home: Services) -> None:
     limits = json.dumps({"openai:writer": {"calls_at_once": 1}})
-    process = Shell.of(home).start("refine", QUESTION, REDRAFT_BROKER_URL="", REDRAFT_MODEL_LIMITS=limits)
-    out, err = process.communicate(timeout=patient(60))
-    assert process.returncode == 0, err
-    assert json.loads(out)["instruct"] == DRAFT["instruct"]
+    refine = Shell.of(home).start("refine", QUESTION, REDRAFT_BROKER_URL="", REDRAFT_MODEL_LIMITS=limits)
+    assert refine.wait() == 0, refine.stderr
+    assert refine.data["instruct"] == DRAFT["instruct"]
 
 
 def test_old_calls_of_drafts_are_pruned_with_the_jobs(shell: Shell, home: Services) -> None:
