@@ -1,7 +1,9 @@
 """Real parts for all tests: SQLite and PostgreSQL, Valkey, worker processes, a scripted model server."""
 
 import gc
+import multiprocessing
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 import structlog
+from _pytest.assertion import rewrite
 from pydantic import SecretStr
 
 from redraft.operations.services import Services
@@ -38,6 +41,31 @@ structlog.configure(
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Rewrite the assertions of all tests once, on two cores: else each of the processes of xdist does it for itself.
+
+    A file that fails here is told of by whoever imports it.
+    """
+    files = [*Path(__file__).parent.rglob("test_*.py"), *Path(__file__).parent.rglob("conftest.py")]
+    forked = multiprocessing.get_context("fork")
+    halves = [forked.Process(target=_rewrite, args=(config, files[start::2])) for start in range(2)]
+    for half in halves:
+        half.start()
+    for half in halves:
+        half.join()
+
+
+def _rewrite(config: pytest.Config, files: list[Path]) -> None:
+    for file in files:
+        compiled = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
+        if sys.dont_write_bytecode or rewrite._read_pyc(file, compiled):
+            continue
+        rewrite.try_makedirs(compiled.parent)
+        digest, code = rewrite._rewrite_test(file, config)
+        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, compiled)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """SQLite is enough, but for the tests of what the two databases do differently; the long form runs all on both."""
@@ -56,7 +84,6 @@ def _is_on_postgresql(item: pytest.Item) -> bool:
 
 def pytest_collection_finish() -> None:
     """Modules and tests stay until the end: no collection need go through them again and again."""
-    gc.collect()
     gc.freeze()
 
 
