@@ -21,8 +21,8 @@ SETTINGS_INTRO = """\
 # Settings
 
 Redraft looks for each setting in the environment, then in `.env`, then in `redraft.toml`, and uses the first value
-found. In `redraft.toml` the names are in lower case, without `REDRAFT_`. An empty value counts as not set. `make docs`
-generates this page.
+found. In `redraft.toml` the names are in lower case, without `REDRAFT_`; another name is an error. An empty value
+counts as not set. Objects of several sources are merged. `make docs` generates this page.
 
 | name | type | default | meaning |
 |---|---|---|---|

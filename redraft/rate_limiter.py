@@ -19,10 +19,11 @@ import structlog
 from redraft.circuit_breaker import CircuitBreakers
 from redraft.clock import CLOCK, Clock
 from redraft.domain.jobs.states import Step
+from redraft.endpoints import ModelLimit
 from redraft.errors import ProviderError
 from redraft.messages import StepMessage
 from redraft.setting_values import redis_url
-from redraft.settings import ModelLimit, Settings
+from redraft.settings import Settings
 
 log = structlog.get_logger()
 
@@ -130,7 +131,7 @@ class _Limits:
     """Runs the Lua scripts with the limits of the settings."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limits = settings.model_limits
+        self._limits = settings.all_model_limits
         self._call_timeout_s = settings.call_timeout_s
         self._paused_until = 0.0
         self._redis = redis.Redis.from_url(

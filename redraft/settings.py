@@ -10,11 +10,13 @@ from typing import Any, Literal, LiteralString, Self
 from urllib.parse import quote, unquote
 
 import platformdirs
-from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from dotenv import dotenv_values
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from redraft import setting_values
+from redraft.endpoints import ANY_MODEL, Endpoint, EndpointName, ModelLimit, ModelPrice, keys_of
 
 # The maximum length of the path of a Unix socket is 107 bytes on Linux, and 103 on macOS
 _SOCKET_PATH_BYTES = 100
@@ -23,27 +25,6 @@ _SOCKET_PATH_BYTES = 100
 def _either(name: str) -> Any:
     """The two names of a setting. The SDK of the provider also reads the name without the prefix."""
     return AliasChoices(f"REDRAFT_{name}", name)
-
-
-class ModelPrice(BaseModel, frozen=True):
-    """Prices in USD per million tokens.
-
-    The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
-    """
-
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached_input: float | None = Field(default=None, ge=0)
-    cache_write_input: float | None = Field(default=None, ge=0)
-
-    @property
-    def is_free(self) -> bool:
-        return not (self.input or self.output or self.cached_input or self.cache_write_input)
-
-
-class ModelLimit(BaseModel, frozen=True, extra="forbid"):
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    calls_at_once: int | None = Field(default=None, ge=1)
 
 
 # The first timer, multiplied by the number, must not exceed the second. So a lease survives two lost heartbeats
@@ -108,6 +89,11 @@ class Settings(BaseSettings):
     )
     anthropic_base_url: str | None = Field(
         default=None, validation_alias=_either("ANTHROPIC_BASE_URL"), description="URL of a Messages API."
+    )
+    endpoints: dict[EndpointName, Endpoint] = Field(
+        default_factory=dict[str, Endpoint],
+        description="Further servers, for NAME:model; docs/compatible-servers.md: "
+        '{"groq": {"format": "openai", "base_url": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"}}.',
     )
     local_model: Path | None = Field(
         default=None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
@@ -226,6 +212,8 @@ class Settings(BaseSettings):
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Lowest logged level.")
 
+    _endpoint_keys: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
+
     @field_validator(*_CHECKS)
     @classmethod
     def _is_usable(cls, value: str | SecretStr | None, info: ValidationInfo) -> str | SecretStr | None:
@@ -240,6 +228,12 @@ class Settings(BaseSettings):
     def _environment_works(self) -> Self:
         for name, words in setting_values.environment_errors(os.environ):
             raise PydanticCustomError("bad_environment", "{name} {words}.", {"name": name, "words": words})
+        return self
+
+    @model_validator(mode="after")
+    def _keys_are_usable(self) -> Self:
+        if self.endpoints:
+            self._endpoint_keys = keys_of(self.endpoints, {**dotenv_values(".env"), **os.environ})
         return self
 
     @model_validator(mode="after")
@@ -263,7 +257,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        toml = TomlConfigSettingsSource(settings_cls)
+        toml = _TomlFile(settings_cls)
         return init_settings, env_settings, dotenv_settings, toml, file_secret_settings
 
     @property
@@ -304,15 +298,53 @@ class Settings(BaseSettings):
     def is_auth_required(self) -> bool:
         return not self.is_loopback if self.require_auth is None else self.require_auth
 
+    def endpoint_key(self, name: str) -> str:
+        """Return the key of an endpoint; empty if it has none, or its variable is not set."""
+        return self._endpoint_keys.get(name, "")
+
+    @property
+    def all_model_limits(self) -> dict[str, ModelLimit]:
+        """The rate limits of models and of endpoints. REDRAFT_MODEL_LIMITS has precedence."""
+        of_endpoints = {f"{name}:{ANY_MODEL}": each.limits for name, each in self.endpoints.items() if each.limits}
+        return {**of_endpoints, **self.model_limits}
+
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written to logs and rows: keys, webhook secrets, passwords in URLs."""
         keys = (self.openai_api_key, self.anthropic_api_key)
-        urls = (self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url)
+        endpoints = self.endpoints.values()
+        urls = (
+            *(self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url),
+            *(endpoint.base_url for endpoint in endpoints),
+        )
+        of_endpoints = [*self._endpoint_keys.values(), *(value for each in endpoints for value in each.secret_headers)]
         passwords = [_password_of(url) for url in urls if url]
         decoded = [unquote(password) for password in passwords]
         webhooks = self.webhook_secret.get_secret_value().split() if self.webhook_secret else []
-        return (*(key.get_secret_value().strip() for key in keys if key), *webhooks, *passwords, *decoded)
+        of_vendors = [key.get_secret_value().strip() for key in keys if key]
+        return (*of_vendors, *of_endpoints, *webhooks, *passwords, *decoded)
+
+
+class _TomlFile(TomlConfigSettingsSource):
+    """Reads `redraft.toml`, which has only settings. An unknown name is refused, because it changes nothing."""
+
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        try:
+            values = super()._read_file(file_path)
+        except ValueError as error:
+            raise ValueError(f"{file_path} is no valid TOML: {error}") from error
+        for name in values:
+            if name.lower() not in _toml_names():
+                meant = get_close_matches(name.lower().removeprefix("redraft_"), Settings.model_fields, n=1)
+                advice = f"did you mean {meant[0]!r}?" if meant else "docs/settings.md lists the settings."
+                raise ValueError(f"{file_path} has {name!r}, which is no setting: {advice}")
+        return values
+
+
+def _toml_names() -> set[str]:
+    aliases = [field.validation_alias for field in Settings.model_fields.values()]
+    spelled = [str(choice) for each in aliases if isinstance(each, AliasChoices) for choice in each.choices]
+    return {*Settings.model_fields, *(name.lower() for name in spelled)}
 
 
 def _password_of(url: str) -> str:

@@ -165,7 +165,9 @@ def _as_text(settings: Settings, name: str) -> str:
     value: Any = getattr(settings, name)
     if value is None:
         return ""
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    plain = settings.model_dump(mode="json", include={name})[name]
-    return plain if isinstance(plain, str) else json.dumps(plain)
+    plain = settings.model_dump(include={name})[name]
+    return json.dumps(plain, default=_plain) if isinstance(plain, dict | list | bool) else _plain(plain)
+
+
+def _plain(value: Any) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

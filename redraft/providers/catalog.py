@@ -1,16 +1,16 @@
 """Creates the providers of a process on first use, and says which models can be called, and at what price."""
 
-import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from redraft.domain.calls.model_names import ModelRef, parse_model
+from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef, parse_model
+from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid
-from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
-from redraft.providers.shared.transport import CALLS_LOOP, timeouts_of
+from redraft.providers.shared.transport import CALLS_LOOP
+from redraft.providers.targets import make_provider, targets_of
+from redraft.providers.unknown import UnknownEndpoint
 from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
@@ -37,21 +37,28 @@ class ProviderCatalog:
         self._settings = settings
         self._lock = threading.Lock()
         self._made: dict[str, Provider] = {}
-        self._makers: dict[str, Callable[[], Provider]] = {
-            "openai": self._make_openai,
-            "anthropic": self._make_anthropic,
-            "local": self._make_local,
-        }
+        self._targets = targets_of(settings)
 
     def get(self, ref: ModelRef) -> Provider:
-        """Return the provider of a model. Each provider is created once per process."""
+        """Return the provider of a model. Each provider is created once per process.
+
+        The calls of a provider that is not in the settings fail: another process may have accepted the job.
+        """
         made = self._made.get(ref.provider)
         if made is not None:
             return made
         with self._lock:
             if ref.provider not in self._made:
-                self._made[ref.provider] = self._makers[ref.provider]()
+                self._made[ref.provider] = self._make(ref)
             return self._made[ref.provider]
+
+    def _make(self, ref: ModelRef) -> Provider:
+        if ref.provider == FREE_PROVIDER:
+            from redraft.providers.local.provider import LocalProvider
+
+            return LocalProvider(self._settings)
+        target = self._targets.get(ref.provider)
+        return make_provider(target, self._settings) if target else UnknownEndpoint(ref.provider, self._unknown(ref))
 
     def warm_up(self) -> None:
         """Prepare the providers of the default models for their first call."""
@@ -63,42 +70,59 @@ class ProviderCatalog:
         """Return the model in the settings, or a model whose API key is set, or the bundled model, in this order."""
         if self._settings.model:
             return parse_model(self._settings.model, "/model")
-        if self._openai_key:
+        if self._targets["openai"].key:
             return DEFAULT_OPENAI
-        return DEFAULT_ANTHROPIC if self._anthropic_key else DEFAULT_LOCAL
+        return DEFAULT_ANTHROPIC if self._targets["anthropic"].key else DEFAULT_LOCAL
+
+    def is_known(self, provider: str) -> bool:
+        """Whether a name before the colon of a model is a built-in one, or an endpoint of the settings."""
+        return provider == FREE_PROVIDER or provider in self._targets
 
     def is_configured(self, provider: str) -> bool:
         """Whether calls to a provider are possible. A compatible server may need no key."""
-        if provider == "openai":
-            return bool(self._openai_key or self._is_own_openai)
-        if provider == "anthropic":
-            return bool(self._anthropic_key or self._is_own_anthropic)
-        return self._local_failure() is None
+        if provider == FREE_PROVIDER:
+            return self._local_failure() is None
+        target = self._targets.get(provider)
+        return target is not None and target.is_usable
+
+    def base_url(self, provider: str) -> str | None:
+        """Return the address of a provider if the settings have one."""
+        target = self._targets.get(provider)
+        return target.base_url if target else None
 
     def check_configured(self, ref: ModelRef, pointer: str) -> None:
         """Refuse a model that cannot be called, before a job is stored.
 
         Raises:
-            Invalid: if no key is set (code `provider_auth`), or the local model is not installed (`unknown_model`).
+            Invalid: if no key is set (code `provider_auth`), or the endpoint is not in the settings or the local model
+                is not installed (`unknown_model`).
         """
-        if ref.provider == "local":
+        if ref.provider == FREE_PROVIDER:
             if failure := self._local_failure() or self._misnamed(ref):
                 raise Invalid.at(pointer, failure, "unknown_model")
-        elif not self.is_configured(ref.provider):
-            key = f"{ref.provider.upper()}_API_KEY"
-            raise Invalid.at(pointer, f"{ref} needs a key: set {key}.", "provider_auth")
+        elif ref.provider not in self._targets:
+            raise Invalid.at(pointer, self._unknown(ref), "unknown_model")
+        elif not self._targets[ref.provider].is_usable:
+            setting = self._targets[ref.provider].key_setting
+            raise Invalid.at(pointer, f"{ref} needs a key: set {setting}.", "provider_auth")
+
+    def _unknown(self, ref: ModelRef) -> str:
+        known = ", ".join((*self._targets, FREE_PROVIDER))
+        example = "for example openai:gpt-6-luna"
+        return f"{ref} names no known model. Write provider:name with one of {known}, {example}."
 
     def price(self, ref: ModelRef, usage: Usage) -> int | None:
         """Return the cost of a call in 1e-9 USD. None if it is unknown."""
-        is_own = {"openai": self._is_own_openai, "anthropic": self._is_own_anthropic}
-        return price_nano_usd(
-            ref, usage, own_prices=self._settings.prices, is_listed=not is_own.get(ref.provider, False)
-        )
+        target = self._targets.get(ref.provider)
+        own = self._settings.prices.get(str(ref)) or (target and target.price_of(ref.name))
+        # An endpoint with the address of a vendor has the prices of this vendor
+        listed = ModelRef(target.format, ref.name) if target and not target.is_own_server else None
+        return price_nano_usd(ref, usage, own=own or None, listed=listed)
 
     def verdict_tokens(self, ref: ModelRef) -> int:
         """Return the output limit of the first call of an evaluation, in tokens."""
         most = self._settings.evaluator_max_output_tokens
-        if ref.provider != "local":
+        if ref.provider != FREE_PROVIDER:
             return most
         from redraft.providers.local.provider import OUTPUT_TOKENS
 
@@ -106,15 +130,16 @@ class ProviderCatalog:
 
     def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
         """Return the origin of `verdict_tokens`. The larger limit of a retry has no setting of its own."""
-        return self._limit_origin("evaluator_max_output_tokens", is_own=is_second)
-
-    def _limit_origin(self, field: str, *, is_own: bool = False) -> LimitOrigin:
-        return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_own)
+        field = "evaluator_max_output_tokens"
+        return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_second)
 
     def models(self) -> list[ListedModel]:
-        """Return one model per provider, and the default model."""
+        """Return the default model, one model per vendor, and the models that the settings name for each endpoint.
+
+        An endpoint without such models has the line `NAME:*`.
+        """
         default = self.default_model()
-        refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL))
+        refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL, *self._of_endpoints()))
         return [
             ListedModel(
                 str(ref),
@@ -125,6 +150,17 @@ class ProviderCatalog:
             )
             for ref in refs
         ]
+
+    def _of_endpoints(self) -> list[ModelRef]:
+        settings = self._settings
+        named = [settings.model, settings.evaluator_model, *settings.prices, *settings.model_limits]
+        refs: list[ModelRef] = []
+        for endpoint, own in settings.endpoints.items():
+            prefix = f"{endpoint}:"
+            models = [*own.prices, *(name.removeprefix(prefix) for name in named if name.startswith(prefix))]
+            models = [model for model in models if ANY_MODEL not in model] or [ANY_MODEL]
+            refs += [ModelRef(endpoint, model) for model in models]
+        return refs
 
     def close(self) -> None:
         """Close all providers. A later `get` creates them again."""
@@ -139,30 +175,12 @@ class ProviderCatalog:
             CALLS_LOOP.run(close_all())
 
     def _note(self, provider: str) -> str:
-        if provider == "local":
+        if provider == FREE_PROVIDER:
             return self._local_failure() or "Runs on this machine. The bundled model is tiny: for trying out only."
-        if not self.is_configured(provider):
-            return f"Set {provider.upper()}_API_KEY to use it."
-        is_own = self._is_own_openai if provider == "openai" else self._is_own_anthropic
-        return f"Served at {provider.upper()}_BASE_URL." if is_own else "Any model name of the account works."
-
-    @property
-    def _openai_key(self) -> str:
-        key = self._settings.openai_api_key
-        return key.get_secret_value().strip() if key else ""
-
-    @property
-    def _anthropic_key(self) -> str:
-        key = self._settings.anthropic_api_key
-        return key.get_secret_value().strip() if key else ""
-
-    @property
-    def _is_own_openai(self) -> bool:
-        return is_own_server(self._settings.openai_base_url, "api.openai.com")
-
-    @property
-    def _is_own_anthropic(self) -> bool:
-        return is_own_server(self._settings.anthropic_base_url, "api.anthropic.com")
+        target = self._targets.get(provider)
+        if target is None:
+            return "No endpoint of the settings has this name."
+        return target.note if target.is_usable else f"Set {target.key_setting} to use it."
 
     def _local_failure(self) -> str | None:
         from redraft.providers.local.provider import missing_part
@@ -176,43 +194,3 @@ class ProviderCatalog:
             return None
         remedy = "To use another file, set REDRAFT_LOCAL_MODEL."
         return f"{ref} is not installed. The bundled model is {DEFAULT_LOCAL}. {remedy}"
-
-    def _make_openai(self) -> Provider:
-        from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider
-
-        is_own = self._is_own_openai
-        label = "the server at OPENAI_BASE_URL" if is_own else "OpenAI"
-        return OpenAIProvider(
-            OpenAIAccess(
-                Vendor(label, "OPENAI_API_KEY", "OPENAI_BASE_URL", self._openai_key),
-                self._openai_key,
-                self._settings.openai_base_url,
-                is_own,
-                timeouts_of(self._settings),
-            )
-        )
-
-    def _make_anthropic(self) -> Provider:
-        from redraft.providers.anthropic.provider import AnthropicAccess, AnthropicProvider
-
-        label = "the server at ANTHROPIC_BASE_URL" if self._is_own_anthropic else "Anthropic"
-        return AnthropicProvider(
-            AnthropicAccess(
-                Vendor(label, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", self._anthropic_key),
-                self._anthropic_key,
-                self._settings.anthropic_base_url,
-                timeouts_of(self._settings),
-                self._settings.anthropic_max_output_tokens,
-                self._limit_origin("anthropic_max_output_tokens"),
-            )
-        )
-
-    def _make_local(self) -> Provider:
-        from redraft.providers.local.provider import LocalProvider
-
-        return LocalProvider(self._settings)
-
-
-def is_own_server(base_url: str | None, vendor_host: str) -> bool:
-    """Whether a base URL belongs to a compatible server, and not to the vendor."""
-    return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

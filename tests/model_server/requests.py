@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 Dialect = Literal["openai", "anthropic"]
 Role = Literal["generate", "evaluate", "draft"]
-PATHS: dict[str, Dialect] = {"/v1/chat/completions": "openai", "/v1/messages": "anthropic"}
+# Chat Completions also at the paths of Groq and Azure, Gemini, and OpenRouter
+_BASES = ("/v1", "/openai/v1", "/v1beta/openai", "/api/v1")
+PATHS: dict[str, Dialect] = {**{f"{base}/chat/completions": "openai" for base in _BASES}, "/v1/messages": "anthropic"}
 
 _CASE = re.compile(r"\[\[case:([^\]\s]+)\]\]")
 _VERDICT_KEY = re.compile(r"score|criteri|passed|verdict|grounded|comprehensive|confidence|reasoning", re.IGNORECASE)
@@ -22,6 +24,7 @@ class Asked:
     dialect: Dialect
     body: Mapping[str, Any]
     headers: Mapping[str, str]
+    path: str = ""
 
     @property
     def model(self) -> str:

@@ -144,7 +144,7 @@ class ModelServer:
         elif body is None:
             exchange.send(400, _JSON, b'{"error": {"message": "We could not parse the JSON body"}}')
         else:
-            await self._answer(Asked(dialect, body, request.headers), exchange)
+            await self._answer(Asked(dialect, body, request.headers, request.path), exchange)
 
     def _control(self, request: Request, exchange: Exchange) -> None:
         answer: Any = {"ok": True}

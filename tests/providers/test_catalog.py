@@ -73,13 +73,13 @@ def test_models_are_listed_with_what_to_do(tmp_path: Path):
 
 @pytest.mark.parametrize("ref", [DEFAULT_OPENAI, DEFAULT_ANTHROPIC])
 def test_the_default_models_have_a_listed_price(ref: ModelRef):
-    assert (price_nano_usd(ref, MILLION) or 0) > 100_000_000
+    assert (price_nano_usd(ref, MILLION, listed=ref) or 0) > 100_000_000
 
 
 def test_prices_are_whole_nano_dollars_and_the_cache_is_cheaper():
     ref = ModelRef("openai", "gpt-5-mini")
-    plain = price_nano_usd(ref, Usage(1000, 0, 100, None))
-    cached = price_nano_usd(ref, Usage(1000, 400, 100, None))
+    plain = price_nano_usd(ref, Usage(1000, 0, 100, None), listed=ref)
+    cached = price_nano_usd(ref, Usage(1000, 400, 100, None), listed=ref)
     assert plain == 250_000 + 200_000
     assert cached == 150_000 + 10_000 + 200_000
 
@@ -104,7 +104,7 @@ def test_writes_to_the_cache_cost_more_than_input_and_reads_less():
     ],
 )
 def test_an_unknown_price_is_none_and_local_is_free(ref: ModelRef, usage: Usage, expected: int | None):
-    assert price_nano_usd(ref, usage) == expected
+    assert price_nano_usd(ref, usage, listed=ref) == expected
 
 
 def test_a_server_of_ones_own_has_only_the_prices_that_are_set(tmp_path: Path):

@@ -26,7 +26,10 @@ class Model(BaseModel):
 
 
 class ModelList(Listed[Model]):
-    """The default model, and one model of each provider. Jobs can also name other models of these providers."""
+    """The default model, one model of each vendor, and models of the endpoints; `NAME:*` if the settings name none.
+
+    Jobs can also name other models of these providers.
+    """
 
 
 class Templates(BaseModel):
@@ -67,7 +70,7 @@ class ProfileList(Listed[Profile]): ...
 
 @router.get("/models", response_model=ModelList)
 def list_models(services: ServicesOf) -> Response:
-    """List the default model, and one model of each provider."""
+    """List the default model, and models of each provider and endpoint."""
     models = services.providers.models()
     return render(ModelList(data=[Model.model_validate(each, from_attributes=True) for each in models]))
 

@@ -60,8 +60,11 @@ def _diagnose_services(services: Services) -> list[Finding]:
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings.append(_guard("model", lambda: _default_model(services)))
     with contextlib.suppress(RedraftError):  # The finding about the default model already reports a wrong name
-        others = [each for each in services.providers.models() if not each.default]
-        findings += [Finding(each.provider, "ok" if each.configured else "note", each.id, each.note) for each in others]
+        others = {each.provider: each for each in reversed(services.providers.models()) if not each.default}
+        findings += [
+            Finding(name, "ok" if each.configured else "note", each.id, each.note)
+            for name, each in reversed(others.items())
+        ]
     return findings
 
 

@@ -13,7 +13,7 @@ app = options.Group("List models, and test a model. The default command is `list
 
 @app.add("list")
 def list_models(*, as_json: options.AsJson = False) -> None:
-    """List the default model, and one model of each provider."""
+    """List the default model, and models of each provider and endpoint."""
     with sessions.connected() as services:
         models = services.providers.models()
     if as_json:
@@ -47,7 +47,7 @@ def check(
 
     with sessions.connected() as services:
         found = check_model(services, model or "")
-        settings = services.settings
+        address = services.providers.base_url(found.model.partition(":")[0])
     error = found.error
     if as_json:
         output.write_json(
@@ -63,8 +63,7 @@ def check(
         output.say(f"✓ {found.model} answered in {found.latency_ms:,} ms.", "green")
         return
     output.say(f"✗ {found.model}: {error.message}", "red")
-    addresses = {"openai": settings.openai_base_url, "anthropic": settings.anthropic_base_url}
-    if address := addresses.get(found.model.partition(":")[0]):
+    if address:
         output.say(f"Base URL: {redact(address)}")
     if advice := exit_codes.advice(error.code):
         # The second part of the advice recommends this command, which the user has just run

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from redraft.errors import Invalid
 
-PROVIDERS = ("openai", "anthropic", "local")
 FREE_PROVIDER = "local"
 """The provider that runs on the user's own machine. Its calls cost nothing, even if they fail."""
 LONGEST_MODEL = 200
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 _BARE = (
     (re.compile(r"(gpt-|chatgpt-|o\d)", re.IGNORECASE), "openai"),
     (re.compile(r"claude-", re.IGNORECASE), "anthropic"),
@@ -25,16 +25,16 @@ class ModelRef:
 
 
 def parse_model(text: str, pointer: str = "/model") -> ModelRef:
-    """Read a model name.
+    """Read a model name. The provider need not be known: the settings of a process decide what it can call.
 
     Raises:
-        Invalid: the provider is not one of `PROVIDERS`, or the prefix of a bare name is unknown (code
-            `unknown_model`). Or the whole name is longer than `LONGEST_MODEL` (code `string_too_long`).
+        Invalid: there is no provider, and the prefix of the bare name is unknown (code `unknown_model`). Or the whole
+            name is longer than `LONGEST_MODEL` (code `string_too_long`).
     """
     ref = _read(text.strip())
     if ref is None:
-        words = f"{text!r} names no known model. Write provider:name with one of {', '.join(PROVIDERS)}, for example"
-        words += " openai:gpt-6-luna; bare names work for gpt-*, o* and claude-*."
+        words = f"{text!r} names no known model. Write provider:name, for example openai:gpt-6-luna, with openai,"
+        words += " anthropic, local or an endpoint of the settings; bare names work for gpt-*, o* and claude-*."
         raise Invalid.at(pointer, words, "unknown_model")
     if (chars := len(str(ref))) > LONGEST_MODEL:
         words = f"A model's name has at most {LONGEST_MODEL} characters, its provider included; this has {chars}."
@@ -44,6 +44,6 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
 
 def _read(text: str) -> ModelRef | None:
     provider, colon, name = text.partition(":")
-    if colon and provider in PROVIDERS and name:
+    if colon and name and _PROVIDER.fullmatch(provider):
         return ModelRef(provider, name)
     return next((ModelRef(known, text) for pattern, known in _BARE if pattern.match(text)), None)

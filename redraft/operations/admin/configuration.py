@@ -79,7 +79,7 @@ def _shown(name: str, value: Any) -> str:
         return ""
     if name.endswith("_url"):
         return without_password(str(value))
-    return to_json(value).decode() if isinstance(value, dict) else redact_known(str(value))
+    return redact_known(to_json(value).decode() if isinstance(value, dict) else str(value))
 
 
 def without_password(url: str) -> str:

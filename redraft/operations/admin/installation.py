@@ -51,11 +51,12 @@ class Parts:
 
 
 def list_models(services: Services) -> list[ModelLine]:
-    """List a model of each provider, the default models, and the models with a price or a limit in the settings."""
+    """List models of each provider, the default models, and the models with a price or a limit in the settings."""
     settings, known = services.settings, services.providers.models()
     notes = {each.provider: each.note for each in known}
-    names = [*(each.id for each in known), settings.evaluator_model, *settings.prices, *settings.model_limits]
-    refs = [ref for name in names if (ref := _read(name))]
+    names = [settings.evaluator_model, *settings.prices, *settings.model_limits]
+    named = [ref for name in names if (ref := _read(name)) and services.providers.is_known(ref.provider)]
+    refs = [*(parse_model(each.id) for each in known), *named]
     uses = _uses(services)
     return [
         ModelLine(

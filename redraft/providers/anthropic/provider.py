@@ -4,7 +4,7 @@ A paused turn is continued here within one call, because only this wire format h
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,13 @@ _CACHED_CHARS_MIN = 4096
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAccess:
-    """Address and credentials. Without a `base_url`, the address is Anthropic's."""
+    """Address and credentials. Without a `base_url`, the address is Anthropic's.
+
+    Attributes:
+        max_output_tokens: the output limit of calls that have no limit of their own. The API requires one.
+        limit_origin: the setting of this limit.
+        headers: further headers of each request.
+    """
 
     vendor: Vendor
     api_key: str
@@ -38,14 +44,14 @@ class AnthropicAccess:
     timeouts: Timeouts
     max_output_tokens: int
     limit_origin: LimitOrigin
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class AnthropicProvider:
     """The provider for one Anthropic account, or for one compatible server."""
 
-    name = "anthropic"
-
-    def __init__(self, access: AnthropicAccess) -> None:
+    def __init__(self, access: AnthropicAccess, name: str = "anthropic") -> None:
+        self.name = name
         self._access = access
         self._memory = CapabilityMemory()
         self._sender: Sender | None = None
@@ -127,6 +133,7 @@ class AnthropicProvider:
         client = AsyncAnthropic(
             api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or ANTHROPIC_URL,
+            default_headers=self._access.headers,
             http_client=http,
         )
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)

@@ -6,7 +6,7 @@ the raw response, whose headers and body the ledger stores unchanged.
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redraft.errors import ProviderError
@@ -29,13 +29,22 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIAccess:
-    """Address and credentials. Without a `base_url`, the address is OpenAI's."""
+    """Address and credentials. Without a `base_url`, the address is OpenAI's.
+
+    Attributes:
+        headers: further headers of each request.
+        max_output_tokens: the output limit of calls that have no limit of their own; None: no limit is sent.
+        limit_origin: the setting of this limit.
+    """
 
     vendor: Vendor
     api_key: str
     base_url: str | None
     is_own_server: bool
     timeouts: Timeouts
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    max_output_tokens: int | None = None
+    limit_origin: LimitOrigin = field(default_factory=LimitOrigin)
 
 
 class OpenAIProvider:
@@ -51,9 +60,11 @@ class OpenAIProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
-        adaptations = self._memory.of_chat(chat)
+        adaptations, origin = self._memory.of_chat(chat), chat.limit_origin or self._access.limit_origin
+        if chat.max_output_tokens is None:
+            chat = replace(chat, max_output_tokens=self._access.max_output_tokens)
         body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
-        return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
+        return self._memory.limits.fitted(body, origin)
 
     async def send(
         self,
@@ -69,7 +80,8 @@ class OpenAIProvider:
         try:
             answer = await sender.send(body, TimeLeft(timeout_s), emitter)
         except ProviderError as error:
-            self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=limit_origin)
+            origin = limit_origin or self._access.limit_origin
+            self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
             raise
         reply = read_reply(self._access.vendor, answer)
         emitter.finish(reply.text)
@@ -94,6 +106,7 @@ class OpenAIProvider:
         client = AsyncOpenAI(
             api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
             base_url=self._access.base_url or OPENAI_URL,
+            default_headers=self._access.headers,
             http_client=http,
         )
         endpoint = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)

@@ -1,11 +1,10 @@
 """Computes the cost of calls in 1e-9 USD, as integers. An unknown cost is None, and never 0."""
 
-from collections.abc import Mapping
 from decimal import Decimal
 
 from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef
+from redraft.endpoints import ModelPrice
 from redraft.providers.shared.protocol import Usage
-from redraft.settings import ModelPrice
 
 _NANO = 1_000_000_000
 _PER_MILLION = 1_000_000
@@ -13,28 +12,23 @@ _WRITE_FACTOR = 1.25  # Anthropic's price of a write to the cache, as a multiple
 
 
 def price_nano_usd(
-    ref: ModelRef,
-    usage: Usage,
-    *,
-    own_prices: Mapping[str, ModelPrice] | None = None,
-    is_listed: bool = True,
+    ref: ModelRef, usage: Usage, *, own: ModelPrice | None = None, listed: ModelRef | None = None
 ) -> int | None:
     """Return the cost of a call, or None if it is unknown.
 
     Args:
         ref: the model.
         usage: the tokens of the call. Without input or output tokens the cost is unknown, unless the model is free.
-        own_prices: the prices in the settings by `provider:name`. They have precedence over the price list.
-        is_listed: whether the public price list of the vendor applies. It does not apply to compatible servers.
+        own: the price in the settings. It has precedence over the price list.
+        listed: the model in the public price list; None if its prices do not apply, as for compatible servers.
     """
-    own = (own_prices or {}).get(str(ref))
     if ref.provider == FREE_PROVIDER or (own is not None and own.is_free):
         return 0
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     if own is not None:
         return _own_price(own, usage, usage.input_tokens, usage.output_tokens)
-    return _listed_price(ref, usage) if is_listed else None
+    return _listed_price(listed, usage) if listed else None
 
 
 def _own_price(price: ModelPrice, usage: Usage, input_tokens: int, output_tokens: int) -> int:

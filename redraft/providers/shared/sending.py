@@ -55,7 +55,8 @@ class Sender:
         import httpx2
 
         base = client.base_url
-        headers = {**client.default_headers, **client.auth_headers}
+        # The headers of an endpoint are among the default headers, and can replace the SDK's authorization
+        headers = {**client.auth_headers, **client.default_headers}
         self._http = http
         self._endpoint = endpoint
         # The SDKs end their base URL with a slash

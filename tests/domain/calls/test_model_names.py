@@ -19,13 +19,14 @@ from redraft.errors import Invalid
         ("openai:org/some-model:free", "openai", "org/some-model:free"),
         ("openai:claude-look-alike", "openai", "claude-look-alike"),
         (" gpt-4.1 ", "openai", "gpt-4.1"),
+        ("my-vllm_2:Qwen/Qwen3", "my-vllm_2", "Qwen/Qwen3"),
     ],
 )
 def test_a_model_is_provider_and_name_or_a_known_bare_name(text, provider, name):
     assert parse_model(text) == ModelRef(provider, name)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "llama-3", "openai:", "openai: ", ":gpt-4", "google:gemini", "OPENAI:x"])
+@pytest.mark.parametrize("text", ["", "   ", "llama-3", "openai:", "openai: ", ":gpt-4", "OPENAI:x", "g.x:y"])
 def test_anything_else_is_an_unknown_model_and_says_what_to_write(text):
     with pytest.raises(Invalid, match="provider:name") as caught:
         parse_model(text, "/model/1")

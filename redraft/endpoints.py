@@ -1,0 +1,138 @@
+"""The settings of endpoints: servers with a wire format, an address, a key, prices and limits of their own."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, LiteralString
+
+from pydantic import AfterValidator, BaseModel, Field, SecretStr
+from pydantic_core import PydanticCustomError
+
+from redraft import setting_values
+
+BUILT_IN = ("openai", "anthropic", "local")
+"""The names before the colon of a model that need no entry in the settings."""
+ANY_MODEL = "*"
+"""Stands for all models of an endpoint without an entry of their own."""
+
+# The ledger stores the name of an endpoint in a column of 20 characters
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,19}")
+# Keys of several vendors match a pattern that allows small letters, and the name is shown in messages
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]{1,2000}")
+# The SDKs and the HTTP client compute these headers from the request
+_COMPUTED_HEADERS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding"})
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_RANDOM_CHARS_MIN = 20
+
+
+class ModelPrice(BaseModel, frozen=True):
+    """Prices in USD per million tokens.
+
+    The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
+    """
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
+    cache_write_input: float | None = Field(default=None, ge=0)
+
+    @property
+    def is_free(self) -> bool:
+        return not (self.input or self.output or self.cached_input or self.cache_write_input)
+
+
+class ModelLimit(BaseModel, frozen=True, extra="forbid"):
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    calls_at_once: int | None = Field(default=None, ge=1)
+
+
+def _refuse(code: LiteralString, words: str) -> PydanticCustomError:
+    return PydanticCustomError(code, "{words}.", {"words": words})
+
+
+def _checked_url(url: str) -> str:
+    if error := setting_values.http_error(url):
+        raise _refuse("bad_address", error)
+    return url
+
+
+def _checked_variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        words = "must be the name of an environment variable in capital letters, such as GROQ_API_KEY"
+        raise _refuse("bad_variable", f"{words}; the key itself is the value of that variable")
+    return name
+
+
+def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _COMPUTED_HEADERS:
+            raise _refuse("bad_header", f"{name!r} is no header that can be set")
+        if not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+            raise _refuse("bad_header", f"the value of {name} is empty or has characters that no HTTP header can carry")
+    return headers
+
+
+def _checked_name(name: str) -> str:
+    if name in BUILT_IN:
+        raise _refuse("bad_name", f"{name!r} is built in, so choose another name")
+    if not _NAME.fullmatch(name):
+        raise _refuse("bad_name", "a name is a small letter and at most 19 small letters, digits, '_' or '-'")
+    return name
+
+
+EndpointName = Annotated[str, AfterValidator(_checked_name)]
+
+
+class Endpoint(BaseModel, frozen=True, extra="forbid"):
+    """A server that is called with the models `NAME:model`.
+
+    Attributes:
+        api_key_env: the name of the environment variable that holds the key; None if the server needs no key.
+        headers: further headers of each request. Values that look like secrets are removed from logs and rows.
+        limits: one rate limit for all models of the endpoint.
+        prices: the prices of models by their name without the endpoint; `*` stands for all others.
+        max_output_tokens: the output limit of calls that have no limit of their own.
+    """
+
+    format: Literal["openai", "anthropic"]
+    base_url: Annotated[str, AfterValidator(_checked_url)]
+    api_key_env: Annotated[str, AfterValidator(_checked_variable)] | None = None
+    headers: Annotated[dict[str, SecretStr], AfterValidator(_checked_headers)] = {}
+    limits: ModelLimit | None = None
+    prices: dict[str, ModelPrice] = {}
+    max_output_tokens: int | None = Field(default=None, ge=1)
+
+    def price_of(self, model: str) -> ModelPrice | None:
+        return self.prices.get(model, self.prices.get(ANY_MODEL))
+
+    @property
+    def plain_headers(self) -> dict[str, str]:
+        return {name: value.get_secret_value() for name, value in self.headers.items()}
+
+    @property
+    def secret_headers(self) -> list[str]:
+        """The values of headers that must never be written to logs and rows, also without a scheme such as Bearer."""
+        secret = [v for name, v in self.plain_headers.items() if _SECRET_HEADER.search(name) or _looks_random(v)]
+        return [part for value in secret for part in (value, value.rpartition(" ")[2])]
+
+
+def _looks_random(value: str) -> bool:
+    if len(value) < _RANDOM_CHARS_MIN or " " in value or value.startswith(("http://", "https://")):
+        return False
+    return any(each.isdigit() for each in value) and any(each.isalpha() for each in value)
+
+
+def keys_of(endpoints: Mapping[str, Endpoint], environment: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the keys of the endpoints by their names. A variable that is not set gives an empty key.
+
+    Raises:
+        PydanticCustomError: if an HTTP header cannot contain a key.
+    """
+    keys: dict[str, str] = {}
+    for name, endpoint in endpoints.items():
+        variable = endpoint.api_key_env
+        keys[name] = ((environment.get(variable) if variable else None) or "").strip()
+        if error := setting_values.key_error(keys[name]):
+            raise _refuse("bad_key", f"{variable}, the key of endpoint {name!r}, {error}")
+    return keys

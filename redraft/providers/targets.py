@@ -1,0 +1,151 @@
+"""The servers that models are called on: the two vendors, and the endpoints of the settings."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import SecretStr
+
+from redraft.endpoints import Endpoint, ModelPrice
+from redraft.providers.shared.failures import Vendor
+from redraft.providers.shared.protocol import LimitOrigin, Provider
+from redraft.providers.shared.transport import timeouts_of
+from redraft.settings import Settings
+
+WireFormat = Literal["openai", "anthropic"]
+
+_HOSTS: Mapping[WireFormat, str] = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
+_LABELS: Mapping[WireFormat, str] = {"openai": "OpenAI", "anthropic": "Anthropic"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server with its wire format and its credentials.
+
+    Attributes:
+        name: the name before the colon of a model.
+        format: the wire format.
+        key: the API key; empty if there is none.
+        key_setting: the setting of the key, for messages.
+        base_url: the address; None means the vendor's.
+        url_setting: the setting of the address, for messages.
+        headers: further headers of each request.
+        label: the name of the server in messages.
+        note: a description of a usable server.
+        needs_key: whether the server cannot be called without a key.
+        price_of: returns the price of a model in the settings of the endpoint.
+        max_output_tokens: the output limit of calls without a limit of their own; None if no limit is sent.
+        limit_origin: the setting of this limit.
+    """
+
+    name: str
+    format: WireFormat
+    key: str
+    key_setting: str
+    base_url: str | None
+    url_setting: str
+    label: str
+    note: str
+    needs_key: bool
+    max_output_tokens: int | None
+    limit_origin: LimitOrigin
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    price_of: Callable[[str], ModelPrice | None] = lambda _model: None
+
+    @property
+    def is_own_server(self) -> bool:
+        """Whether the address belongs to a compatible server, and not to the vendor."""
+        return is_own_server(self.base_url, _HOSTS[self.format])
+
+    @property
+    def is_usable(self) -> bool:
+        return bool(self.key) or not self.needs_key
+
+
+def targets_of(settings: Settings) -> dict[str, Target]:
+    """Return the servers by the names before the colon of a model. The local model is none of them."""
+    vendors = (
+        _vendor(settings, "openai", settings.openai_api_key, settings.openai_base_url),
+        _vendor(settings, "anthropic", settings.anthropic_api_key, settings.anthropic_base_url),
+    )
+    endpoints = [_endpoint(settings, name, each) for name, each in settings.endpoints.items()]
+    return {target.name: target for target in (*vendors, *endpoints)}
+
+
+def _vendor(settings: Settings, name: WireFormat, key: SecretStr | None, base_url: str | None) -> Target:
+    url_setting, is_own = f"{name.upper()}_BASE_URL", is_own_server(base_url, _HOSTS[name])
+    limit = "anthropic_max_output_tokens"
+    return Target(
+        name=name,
+        format=name,
+        key=key.get_secret_value().strip() if key else "",
+        key_setting=f"{name.upper()}_API_KEY",
+        base_url=base_url,
+        url_setting=url_setting,
+        label=f"the server at {url_setting}" if is_own else _LABELS[name],
+        note=f"Served at {url_setting}." if is_own else "Any model name of the account works.",
+        needs_key=not is_own,
+        max_output_tokens=settings.anthropic_max_output_tokens if name == "anthropic" else None,
+        limit_origin=LimitOrigin(f"REDRAFT_{limit.upper()}", limit in settings.model_fields_set),
+    )
+
+
+def _endpoint(settings: Settings, name: str, endpoint: Endpoint) -> Target:
+    limit, where = endpoint.max_output_tokens, f"endpoints.{name}"
+    default = settings.anthropic_max_output_tokens if endpoint.format == "anthropic" else None
+    return Target(
+        name=name,
+        format=endpoint.format,
+        key=settings.endpoint_key(name),
+        key_setting=endpoint.api_key_env or f"{where}.api_key_env",
+        base_url=endpoint.base_url,
+        url_setting=f"{where}.base_url",
+        label=f"the endpoint {name}",
+        note=f"Served at {where}.base_url. Write {name}:model with any model name of the server.",
+        needs_key=endpoint.api_key_env is not None,
+        max_output_tokens=limit or default,
+        limit_origin=LimitOrigin(f"{where}.max_output_tokens", is_fixed=limit is not None),
+        headers=endpoint.plain_headers,
+        price_of=endpoint.price_of,
+    )
+
+
+def make_provider(target: Target, settings: Settings) -> Provider:
+    """Create the provider of a server."""
+    vendor = Vendor(target.label, target.key_setting, target.url_setting, target.key)
+    if target.format == "openai":
+        from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider
+
+        return OpenAIProvider(
+            OpenAIAccess(
+                vendor,
+                target.key,
+                target.base_url,
+                target.is_own_server,
+                timeouts_of(settings),
+                target.headers,
+                target.max_output_tokens,
+                target.limit_origin,
+            ),
+            target.name,
+        )
+    from redraft.providers.anthropic.provider import AnthropicAccess, AnthropicProvider
+
+    return AnthropicProvider(
+        AnthropicAccess(
+            vendor,
+            target.key,
+            target.base_url,
+            timeouts_of(settings),
+            target.max_output_tokens or settings.anthropic_max_output_tokens,
+            target.limit_origin,
+            target.headers,
+        ),
+        target.name,
+    )
+
+
+def is_own_server(base_url: str | None, vendor_host: str) -> bool:
+    """Whether a base URL belongs to a compatible server, and not to the vendor."""
+    return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

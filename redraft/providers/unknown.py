@@ -1,0 +1,37 @@
+"""The provider of models whose endpoint the settings of this process do not have."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from redraft.errors import ProviderError
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
+
+
+class UnknownEndpoint:
+    """Fails each call. A job names such an endpoint if another process accepted it, or the settings have changed."""
+
+    def __init__(self, name: str, message: str) -> None:
+        self.name = name
+        self._message = message
+
+    def wire_body(self, chat: Chat) -> dict[str, Any]:
+        """See `Provider.wire_body`. Nothing is sent, so the body only names the model."""
+        return {"model": chat.model.name}
+
+    async def send(
+        self,
+        body: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_delta: Callable[[str], None] | None = None,
+        limit_origin: LimitOrigin | None = None,
+    ) -> ChatReply:
+        """See `Provider.send`. Nothing is sent."""
+        del body, timeout_s, on_delta, limit_origin
+        raise ProviderError("unknown_model", self._message)
+
+    def warm_up(self) -> None:
+        """Do nothing, because there is no client."""
+
+    async def close(self) -> None:
+        """Do nothing, because there is no client."""
