@@ -86,12 +86,12 @@ def test_prices_are_whole_nano_dollars_and_the_cache_is_cheaper():
 
 def test_writes_to_the_cache_cost_more_than_input_and_reads_less():
     ref, usage = ModelRef("anthropic", "claude-haiku-4-5"), Usage(1000, 400, 0, None, 500)
-    assert price_nano_usd(ref, usage) == 100_000 + 40_000 + 625_000
-    own = {str(ref): ModelPrice(input=1, output=1, cached_input=0.1)}
-    assert price_nano_usd(ref, usage, own_prices=own) == 100_000 + 40_000 + 625_000
-    own = {str(ref): ModelPrice(input=1, output=1, cached_input=0.1, cache_write_input=2)}
-    assert price_nano_usd(ref, usage, own_prices=own) == 100_000 + 40_000 + 1_000_000
-    assert price_nano_usd(ref, Usage(None, 400, 0, None, 500), own_prices=own) is None
+    assert price_nano_usd(ref, usage, listed=ref) == 100_000 + 40_000 + 625_000
+    own = ModelPrice(input=1, output=1, cached_input=0.1)
+    assert price_nano_usd(ref, usage, own=own) == 100_000 + 40_000 + 625_000
+    own = ModelPrice(input=1, output=1, cached_input=0.1, cache_write_input=2)
+    assert price_nano_usd(ref, usage, own=own) == 100_000 + 40_000 + 1_000_000
+    assert price_nano_usd(ref, Usage(None, 400, 0, None, 500), own=own) is None
 
 
 @pytest.mark.parametrize(
