@@ -11,8 +11,6 @@ from redraft.operations.services import Services
 from redraft.storage.engine.tables import calls
 from tests.api.conftest import assert_problem
 
-pytestmark = pytest.mark.both_databases
-
 DAY = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
@@ -52,6 +50,7 @@ def usage(client: httpx2.Client, **query: str) -> dict:
     return response.json()
 
 
+@pytest.mark.both_databases
 def test_calls_are_added_up_by_day_and_model(client: httpx2.Client, add_call: Callable[..., None]):
     add_call(DAY)
     add_call(DAY + timedelta(hours=11), cached=True, cost_nano_usd=0)

@@ -41,6 +41,7 @@ def local_addresses(page: httpx2.Response) -> Iterator[tuple[str, str]]:
 
 
 # Case T2-35
+@pytest.mark.parametrize("site", [False], ids=["not stripping"], indirect=True)
 def test_all_addresses_of_pages_lead_beneath_the_path(site: httpx2.Client):
     job = site.post(f"{ROOT}/v1/generate-answer", json=REQUEST).json()
     dataset = site.post(f"{ROOT}/v1/datasets", content=b'{"question": "a"}\n').json()

@@ -12,8 +12,6 @@ from redraft.operations.services import Services
 from redraft.storage.engine.tables import jobs
 from tests.api.conftest import REQUEST, assert_problem
 
-pytestmark = pytest.mark.both_databases
-
 MOMENT = datetime(2026, 11, 1, 12, 30, 15, 123000, tzinfo=UTC)
 
 
@@ -45,6 +43,7 @@ def listed(client: httpx2.Client, **query: Any) -> set[str]:
 
 
 # Case E05
+@pytest.mark.both_databases
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_each_of_many_jobs_of_one_moment_is_listed_once(
     client: httpx2.Client, submit_together: Callable[[int], set[str]], submit_job: Callable[..., str], order: str
@@ -66,6 +65,7 @@ def test_the_last_page_has_no_cursor(client: httpx2.Client, submit_job: Callable
     assert list(pages(client, limit=2)) == [ids[:1:-1], ids[1::-1]]
 
 
+@pytest.mark.both_databases
 def test_filters_narrow_and_combine(client: httpx2.Client, services: Services, submit_job: Callable[..., str]):
     plain = submit_job()
     tagged = submit_job(model="anthropic:claude", metadata={"team.a": "x", "n": "1"})
@@ -140,6 +140,7 @@ def test_a_forged_cursor_is_refused(client: httpx2.Client):
     assert_problem(client.get("/v1/jobs", params={"after": "x" * 501}), 422)
 
 
+@pytest.mark.both_databases
 def test_metadata_filters_take_any_name(client: httpx2.Client, submit_job: Callable[..., str]):
     names = ["a'b", 'a"b', "a.b", "$", "ä", "%", "[0]"]
     ids = {name: submit_job(metadata={name: "v'\"%"}) for name in names}

@@ -12,8 +12,6 @@ from redraft.storage.jobs.job_filters import JobFilter
 from tests.api.conftest import REQUEST, assert_problem
 from tests.support.waiting import patient, wait_until
 
-pytestmark = pytest.mark.both_databases
-
 
 def stored_jobs(services: Services) -> list[str]:
     return [job.id for job in queries.list_jobs(services, JobFilter(limit=100))[0]]
@@ -57,6 +55,7 @@ def test_validate_only_normalises_and_stores_nothing(client: httpx2.Client, serv
 
 
 # Case E15
+@pytest.mark.both_databases
 def test_twenty_requests_at_once_with_one_key_are_one_job(client: httpx2.Client, services: Services):
     barrier = Barrier(20)
 
@@ -86,6 +85,7 @@ def test_a_key_is_bound_to_its_body_and_its_route(client: httpx2.Client):
 
 
 # Case E15
+@pytest.mark.both_databases
 def test_two_callers_with_one_key_have_a_job_each(start_api, services: Services):
     client = start_api(require_auth=True).client()
     tokens = [keys.create_key(services, name)[1] for name in ("ann", "bob")]

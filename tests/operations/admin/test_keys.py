@@ -14,8 +14,6 @@ from redraft.operations.services import Services
 from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow
 
-pytestmark = pytest.mark.both_databases
-
 
 def set_columns(services: Services, key_id: str, **values: Any) -> None:
     with services.database.write() as connection:
@@ -44,6 +42,7 @@ def test_only_the_hash_is_stored(services: Services):
     assert row["token_hash"] == keys.hash_of(token)
 
 
+@pytest.mark.both_databases
 def test_what_is_asked_for_with_the_same_word_is_made_once(services: Services):
     key, token = keys.create_key(services, "a program", once="word")
     with pytest.raises(Conflict, match="its token is shown only once") as refused:
@@ -54,6 +53,7 @@ def test_what_is_asked_for_with_the_same_word_is_made_once(services: Services):
     assert keys.authenticate(services, token).key_id == key["id"]
 
 
+@pytest.mark.both_databases
 def test_a_name_belongs_to_one_valid_key(services: Services):
     key, _ = keys.create_key(services, "a")
     with pytest.raises(Conflict, match="choose another name") as refused:
@@ -64,6 +64,7 @@ def test_a_name_belongs_to_one_valid_key(services: Services):
     keys.create_key(services, "a")
 
 
+@pytest.mark.both_databases
 def test_an_expired_key_opens_nothing(services: Services):
     key, token = keys.create_key(services, "a", lifetime_s=3600)
     assert keys.authenticate(services, token).key_id == key["id"]
@@ -76,6 +77,7 @@ def test_an_expired_key_opens_nothing(services: Services):
     assert keys.list_keys(services)[0]["state"] == "revoked"
 
 
+@pytest.mark.both_databases
 def test_the_last_use_is_written_once_a_minute(services: Services):
     key, token = keys.create_key(services, "a")
     writes: list[str] = []

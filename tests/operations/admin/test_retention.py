@@ -21,8 +21,6 @@ from redraft.storage.engine.tables import metadata
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 
-pytestmark = pytest.mark.both_databases
-
 DAY_S = 86_400.0
 
 
@@ -47,6 +45,7 @@ def prune(services: Services, older_s: float = 30 * DAY_S, *statuses: str) -> di
     return retention.prune(services, retention.too_old(services, older_s, statuses))
 
 
+@pytest.mark.both_databases
 def test_jobs_that_ended_long_ago_go_with_all_that_hangs_on_them(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["one", "two"], evaluate=[0.2, 0.9])
     ended(driver, 31 * DAY_S)
@@ -56,6 +55,7 @@ def test_jobs_that_ended_long_ago_go_with_all_that_hangs_on_them(driver: Driver,
     assert rows(driver.services) == {}
 
 
+@pytest.mark.both_databases
 def test_what_ended_lately_and_what_is_alive_stays(driver: Driver):
     young, live = ended(driver, 29 * DAY_S), driver.submit()
     driver.set_back(live, created_at=-400 * DAY_S, available_at=-400 * DAY_S)
@@ -65,6 +65,7 @@ def test_what_ended_lately_and_what_is_alive_stays(driver: Driver):
     assert driver.job(young).status == "succeeded"
 
 
+@pytest.mark.both_databases
 def test_only_the_statuses_that_were_asked_for_go(driver: Driver):
     kept = ended(driver, 40 * DAY_S)
     canceled = driver.submit()
@@ -103,6 +104,7 @@ def test_many_go_in_batches_and_the_way_is_told(driver: Driver):
     assert rows(driver.services) == {}
 
 
+@pytest.mark.both_databases
 def test_pages_follow_each_other_without_a_gap(driver: Driver):
     ids = {driver.submit() for _ in range(9)}
     for job_id in ids:
@@ -118,6 +120,7 @@ def test_pages_follow_each_other_without_a_gap(driver: Driver):
     assert [job.id for job in found] == sorted(ids)
 
 
+@pytest.mark.both_databases
 def test_a_job_that_is_continued_in_between_stays(driver: Driver):
     job_id = ended(driver, 31 * DAY_S, iter_max=1, score_threshold=1.0)
     what = retention.too_old(driver.services, 30 * DAY_S)
@@ -129,6 +132,7 @@ def test_a_job_that_is_continued_in_between_stays(driver: Driver):
     assert driver.job(job_id).status == JobStatus.QUEUED
 
 
+@pytest.mark.both_databases
 def test_a_job_in_somebodys_hands_is_left_alone(driver: Driver):
     if driver.services.database.is_sqlite:
         pytest.skip("SQLite has one writer: there are no other hands")
@@ -144,6 +148,7 @@ def test_a_job_in_somebodys_hands_is_left_alone(driver: Driver):
     assert prune(driver.services) == {"succeeded": 1}
 
 
+@pytest.mark.both_databases
 def test_two_at_once_remove_each_job_once(driver: Driver, make_services: Callable[..., Services]):
     for _ in range(60):
         job_id = driver.submit()
@@ -192,6 +197,7 @@ def test_without_the_setting_all_jobs_are_kept(make_driver: Callable[..., Driver
     assert driver.job(job_id).status == "succeeded"
 
 
+@pytest.mark.both_databases
 def test_workers_that_were_not_heard_of_for_a_day_are_forgotten(services: Services):
     worker = {"host": "h", "pid": 1, "concurrency": 4, "version": "0"}
     with services.database.write() as connection:

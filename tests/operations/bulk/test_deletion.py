@@ -12,14 +12,13 @@ from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import dataset, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 
-pytestmark = pytest.mark.both_databases
-
 
 def job_ids(driver: Driver, run_id: str) -> list[str]:
     with driver.services.database.read() as connection:
         return [job_id for _, job_id in stored_runs.first_items(connection, run_id, 1000) if job_id]
 
 
+@pytest.mark.both_databases
 def test_a_run_goes_with_its_items_and_jobs_and_leaves_others(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     gone, kept = (work_off(driver, start(driver, rows(5) + b"nonsense\n")) for _ in range(2))

@@ -82,7 +82,6 @@ def test_the_list_says_what_each_run_itself_says(driver: Driver, mixed: Run):
     assert [*first, *rest] == found
 
 
-@pytest.mark.both_databases
 def test_more_runs_and_items_take_no_more_statements(driver: Driver, mixed: Run):
     def looks() -> list[str]:
         with told(driver) as statements:
@@ -176,7 +175,6 @@ def test_what_a_run_lay_still_is_in_no_time_of_it(driver: Driver, model_server: 
     assert 0 < (work_off(driver, run).usage.latency_ms or 0) < 60_000
 
 
-@pytest.mark.both_databases
 def test_an_item_whose_job_was_deleted_is_counted_apart(driver: Driver, mixed: Run):
     answered, failed = (items(driver, mixed, ItemFilter((status,)))[0].job_id for status in ("succeeded", "failed"))
     before = run_tables(driver.services, mixed.id).report.costs
@@ -221,7 +219,6 @@ def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
         run_listing.get_sides(driver.services, both[0].id, both[1].id, "r9", 1)
 
 
-@pytest.mark.both_databases
 def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
     other = start(driver, rows(1), name="other")
     sides = run_listing.get_sides(driver.services, mixed.id, other.id, "line 4", 1)
@@ -229,7 +226,6 @@ def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
     assert (sides.baseline.status, sides.baseline.answer, sides.new) == ("invalid", None, None)
 
 
-@pytest.mark.both_databases
 def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
     found = run_listing.list_bad_rows(driver.services, mixed.dataset_id, after=-1, limit=5)
     assert [(row.line, row.errors[0]["code"]) for row in found] == [(4, "invalid_row")]

@@ -79,7 +79,6 @@ def test_a_run_without_a_webhook_has_no_delivery(driver: Driver):
     assert deliveries(driver, work_off(driver, start(driver, rows(1)))) == []
 
 
-@pytest.mark.both_databases
 def test_a_canceled_run_is_sent_once_and_again_when_it_is_resumed_and_ends(driver: Driver, receiver: Receiver):
     run = begin(driver, receiver)
     runs.cancel_run(driver.services, run.id)
@@ -99,7 +98,6 @@ def test_a_canceled_run_is_sent_once_and_again_when_it_is_resumed_and_ends(drive
     assert by_seq[1]["event"]["counts"] == counts.model_dump()
 
 
-@pytest.mark.both_databases
 def test_a_run_that_its_budget_ends_is_sent(make_driver: Callable[..., Driver], receiver: Receiver):
     prices = {name: ModelPrice(input=10, output=10) for name in ("openai:writer", "openai:judge")}
     driver = make_driver(prices=prices, **SIGNED)
@@ -109,7 +107,6 @@ def test_a_run_that_its_budget_ends_is_sent(make_driver: Callable[..., Driver], 
     assert hit.json["data"]["event"]["stop_reason"] == run.stop_reason == "budget_exhausted"
 
 
-@pytest.mark.both_databases
 def test_a_run_that_is_given_up_is_sent_with_its_error(make_driver: Callable[..., Driver], receiver: Receiver):
     keyed = make_driver(**SIGNED)
     keyless = make_driver(anthropic_api_key=None, anthropic_base_url=None, run_give_up_s=0.1, sweep_s=0.1)

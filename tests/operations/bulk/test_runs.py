@@ -139,7 +139,6 @@ def test_items_without_a_job_tell_what_their_rows_say(driver: Driver):
     assert found == [("[[case:r0]]", "R"), ("[[case:r1]]", "R"), ("7", '["x"]')]
 
 
-@pytest.mark.both_databases
 def test_bad_rows_tell_their_texts_as_far_as_they_could_be_read(driver: Driver):
     bad = {"instruct": "NUL \x00", "reference": "R", "metadata": {"team": "docs", "n": 1}, "human_score": 7}
     data = rows(1) + f"{json.dumps(bad)}\nnonsense\n".encode()
@@ -218,7 +217,6 @@ def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Dri
 
 
 # Case B10
-@pytest.mark.both_databases
 def test_a_row_that_is_filtered_fails_alone_after_one_call(driver: Driver, model_server: ModelServer):
     words = "The response was filtered due to the prompt triggering the content management policy."
     error = {"message": words, "type": None, "param": "prompt", "code": "content_filter", "status": 400}
@@ -253,7 +251,6 @@ def test_the_counts_of_a_run_add_up_and_its_end_is_sent_once_though_rows_fail_an
     assert [each.type for each in webhooks.list_deliveries(driver.services, run.id)] == ["run.finished"]
 
 
-@pytest.mark.both_databases
 def test_failed_items_are_done_again_only_when_asked_for(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     model_server.script(generate=[Reply(status=401), "a"], case="r0")

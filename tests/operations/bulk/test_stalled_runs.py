@@ -70,7 +70,6 @@ def test_an_item_that_was_put_off_is_started_by_a_worker_that_can(
     assert (ended.stop_reason, ended.error, ended.counts.succeeded) == ("finished", None, 4)
 
 
-@pytest.mark.both_databases
 def test_a_row_that_nobody_foresaw_is_an_error_of_its_own(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["a"], evaluate=[0.9])
     run = start(driver, rows(3), max_in_flight=1)

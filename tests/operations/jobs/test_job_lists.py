@@ -15,8 +15,6 @@ from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 
-pytestmark = pytest.mark.both_databases
-
 ALL = JobFilter(limit=50)
 
 
@@ -24,6 +22,7 @@ def lines(driver: Driver, criteria: JobFilter = ALL) -> list[job_lists.JobLine]:
     return job_lists.list_lines(driver.services, criteria).lines
 
 
+@pytest.mark.both_databases
 def test_a_line_tells_of_a_job_what_its_own_page_tells(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.4, 0.6, 0.9])
     job = driver.run_new(instruct="\n First line.\nSecond.", score_threshold=0.85, metadata={"a": "b"})
@@ -34,6 +33,7 @@ def test_a_line_tells_of_a_job_what_its_own_page_tells(driver: Driver, model_ser
     assert (line.cost_usd, line.duration_ms) == (job.usage.cost_usd, job.usage.latency_ms)
 
 
+@pytest.mark.both_databases
 def test_candidates_count_by_their_best_and_a_rescoring_by_its_own_verdicts(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.3, 0.5])
     job = driver.run_new(candidates=2, iter_max=1)
@@ -56,6 +56,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.both_databases
 def test_the_beginning_of_a_request_is_read_wherever_it_is_cut(driver: Driver):
     filler = {"resp_format": "r" * 100_000, "score_threshold": 0.25}
     wanted = {driver.submit(instruct=instruct, **filler): task for instruct, task in HOSTILE}
@@ -85,6 +86,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_jobs(driver: Dri
     assert again == 3
 
 
+@pytest.mark.both_databases
 def test_pages_follow_each_other_without_gaps(driver: Driver):
     ids = [driver.submit() for _ in range(5)]
     for newest_first in (True, False):
@@ -155,6 +157,7 @@ def test_what_cannot_be_done_is_counted_and_left(driver: Driver):
     assert job_lists.act_on_matching(driver.services, "cancel", replace(ALL, statuses=("failed",))).done == 0
 
 
+@pytest.mark.both_databases
 def test_an_export_holds_every_job_that_matches(driver: Driver):
     ids = [driver.submit(instruct="a\u2028b") for _ in range(53)]
     text = "".join(job_lists.export_matching(driver.services, ALL))

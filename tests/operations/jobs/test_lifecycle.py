@@ -175,7 +175,6 @@ def _waits_for_a_lock(driver: Driver) -> bool:
         return connection.execute(text(query)).scalar_one() > 0
 
 
-@pytest.mark.both_databases
 def test_a_continuation_goes_on_behind_the_last_iteration_with_the_best_answer_and_the_guidance(
     driver: Driver, model_server: ModelServer
 ):
@@ -223,7 +222,6 @@ def test_every_field_of_a_continuation_takes_effect(driver: Driver, model_server
     assert job.progress.iter_max == 3
 
 
-@pytest.mark.both_databases
 def test_a_continuation_that_says_nothing_has_as_many_rounds_as_the_job_had(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.1, 0.2, 0.3, 0.4])
     first = driver.run_new(iter_max=2)
@@ -243,7 +241,6 @@ def test_a_stricter_threshold_goes_on_and_the_higher_score_wins(driver: Driver, 
     assert (job.result["final_score"], job.result["best_iteration"], job.result["success"]) == (0.8, 2, False)
 
 
-@pytest.mark.both_databases
 def test_a_continuation_does_not_stop_at_once_on_the_plateau_it_came_from(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.82, 0.82, 0.82, 0.82, 0.95])
     first = driver.run_new(iter_max=9, score_threshold=0.9)
@@ -331,7 +328,6 @@ def test_a_deleted_job_is_gone_with_all_that_hung_on_it(driver: Driver):
         lifecycle.delete(driver.services, job.id)
 
 
-@pytest.mark.both_databases
 def test_lists_are_read_page_by_page_with_cursors(driver: Driver):
     ids = [driver.submit(metadata={"n": str(n)}) for n in range(5)]
     seen, cursor = [], None

@@ -13,9 +13,8 @@ from redraft.storage.engine.tables import jobs
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
 
-pytestmark = pytest.mark.both_databases
 
-
+@pytest.mark.both_databases
 def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: Driver, model_server: ModelServer):
     verdict = {"score": 0.9, "meets_criteria": False, "reasoning": "r\x00s", "suggestions": []}
     model_server.script(generate=["a\x00b"], evaluate=[verdict])
@@ -26,6 +25,7 @@ def test_what_postgresql_cannot_store_is_cleaned_out_of_a_models_answer(driver: 
     assert iteration.evaluation.evaluation_reasoning == "rs"
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("fields", [{}, {"sources": [{"content": "A source."}]}, {"stream": True}])
 def test_half_a_character_is_no_reason_to_ask_again(driver: Driver, model_server: ModelServer, fields: dict[str, Any]):
     model_server.script(generate=["Cut \ud83d off [1]."], evaluate=[0.9])

@@ -76,8 +76,7 @@ def test_while_it_goes_on_the_lease_is_its_own_and_each_step_has_a_token_of_its_
     assert holder.in_flight == 0
 
 
-@pytest.mark.parametrize("dies_at", [1, 2, 3, 4])
-@pytest.mark.both_databases
+@pytest.mark.parametrize("dies_at", [1, pytest.param(2, marks=pytest.mark.both_databases), 3, 4])
 def test_a_worker_that_dies_on_its_way_costs_the_call_in_flight_only(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer, dies_at: int
 ):
@@ -97,8 +96,7 @@ def test_a_worker_that_dies_on_its_way_costs_the_call_in_flight_only(
 
 
 # Case D07
-@pytest.mark.parametrize("canceled_at", [1, 2, 3])
-@pytest.mark.both_databases
+@pytest.mark.parametrize("canceled_at", [1, pytest.param(2, marks=pytest.mark.both_databases), 3])
 def test_a_cancel_on_the_way_ends_it_there(
     driver: Driver, interrupted: Interrupted, model_server: ModelServer, canceled_at: int
 ):
@@ -175,7 +173,6 @@ def test_a_late_reply_serves_a_continuation_that_asks_the_same(
         ({"model": "openai:other"}, "openai:other", None),
     ],
 )
-@pytest.mark.both_databases
 def test_a_late_reply_to_another_question_is_set_aside(
     driver: Driver,
     interrupted: Interrupted,
