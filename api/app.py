@@ -70,6 +70,7 @@ def create_app(
         _configure_logging(settings)
     refuse_clash(settings.root_path, _routes())
     large = Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")
+    servers = {"servers": [{"url": settings.root_path}]} if settings.root_path else {}
     app = FastAPI(
         title="Redraft",
         routes=[*_routes()],
@@ -91,7 +92,7 @@ def create_app(
         ],
     )
     app.mount("/static", serving.static_files)
-    app.openapi = lambda: openapi.describe(app, settings.root_path)
+    app.openapi = lambda: {**_description(), **servers}
     # Code that stops the server without a signal calls `end_streams`, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
     problems.install(app, render_error_page)
@@ -105,6 +106,11 @@ def _routes() -> list[BaseRoute]:
     for module in (*_JOB_ROUTES, *_BULK_ROUTES, *_ADMIN_ROUTES, *_JOB_PAGES, *_BULK_PAGES, *_ADMIN_PAGES):
         whole.include_router(module.router)
     return whole.routes
+
+
+@cache  # to build it takes most of a second
+def _description() -> dict[str, Any]:
+    return openapi.describe(_routes())
 
 
 @contextlib.asynccontextmanager

@@ -1,14 +1,14 @@
 """Builds the OpenAPI document: adds problems, security, examples and webhooks to the document of FastAPI."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.openapi.models import Example
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
 
 from api.authentication import is_open, scope_of
 from api.http import problems
@@ -126,32 +126,29 @@ def _described(names: Mapping[str, str]) -> dict[str, Any]:
     return {name: {"description": text, "schema": {"type": "string"}} for name, text in names.items()}
 
 
-def describe(app: FastAPI, root: str = "") -> dict[str, Any]:
-    """Return the OpenAPI document, which is built once per app."""
-    if app.openapi_schema is None:
-        found = get_openapi(
-            title="Redraft",
-            version=version("redraft"),
-            summary="Writes answers iteratively: generates, evaluates and revises until an answer is accepted.",
-            description="Submit a job. Then poll the job, wait for it (`Prefer: wait=N`), or follow its events. "
-            "All errors are problem documents (RFC 9457). Requests need an API key, unless the server listens on "
-            "loopback only. Each operation names the scope that it needs. If keys are needed, the header `RateLimit` "
-            "of every response has the number of remaining requests.",
-            routes=app.routes,
-            servers=[{"url": root}] if root else None,
-        )
-        components = found.setdefault("components", {})
-        components["schemas"] = _own_schemas() | components.get("schemas", {})
-        # These are the errors of FastAPI. Redraft answers with problem documents instead
-        for replaced in ("HTTPValidationError", "ValidationError"):
-            components["schemas"].pop(replaced, None)
-        found["webhooks"] = {name: _webhook(*each) for name, each in _WEBHOOKS.items()}
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "rd_…"}}
-        for path, operations in found["paths"].items():
-            for method, operation in operations.items():
-                _complete(path, method, operation)
-        app.openapi_schema = found
-    return app.openapi_schema
+def describe(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """Return the OpenAPI document of these routes."""
+    found = get_openapi(
+        title="Redraft",
+        version=version("redraft"),
+        summary="Writes answers iteratively: generates, evaluates and revises until an answer is accepted.",
+        description="Submit a job. Then poll the job, wait for it (`Prefer: wait=N`), or follow its events. "
+        "All errors are problem documents (RFC 9457). Requests need an API key, unless the server listens on "
+        "loopback only. Each operation names the scope that it needs. If keys are needed, the header `RateLimit` "
+        "of every response has the number of remaining requests.",
+        routes=routes,
+    )
+    components = found.setdefault("components", {})
+    components["schemas"] = _own_schemas() | components.get("schemas", {})
+    # These are the errors of FastAPI. Redraft answers with problem documents instead
+    for replaced in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(replaced, None)
+    found["webhooks"] = {name: _webhook(*each) for name, each in _WEBHOOKS.items()}
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "rd_…"}}
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            _complete(path, method, operation)
+    return found
 
 
 def _own_schemas() -> dict[str, Any]:

@@ -29,7 +29,7 @@ from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.valkey import ValkeyServer
 
-EXAMPLES_EACH = 10
+EXAMPLES_EACH = 6
 # Without a worker it is right to say that it is not ready.
 MAY_BE_UNAVAILABLE = "/readyz"
 # What the description leaves open, and a job cannot do without.
