@@ -96,7 +96,7 @@ def test_there_are_enough_attacks_each_with_a_name_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "form", [form if form in {"criteria", "rubric"} else pytest.param(form, marks=pytest.mark.long) for form in FORMS]
+    "form", [form if form == "criteria" else pytest.param(form, marks=pytest.mark.long) for form in FORMS]
 )
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_attack_stands_inside_of_its_frame(attack: Attack, form: str):

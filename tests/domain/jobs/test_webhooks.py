@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -101,6 +101,7 @@ def test_a_long_answer_is_left_out_and_the_verdict_is_not():
     assert payload(done("x" * (EVENT_BYTES_MAX - 500)))["data"]["event"]["result"]["final_answer"]
 
 
+@settings(max_examples=20)
 @given(
     st.text(max_size=50).map(lambda text: text * 3000),
     st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
