@@ -1,5 +1,6 @@
 """Defines dependencies of routes: the context of the process, and the idempotency key of a request."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -87,4 +88,20 @@ async def get_idempotency(
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)
 
 
+# The version ff, and a trace or span of zeros, are not valid
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+
+async def get_trace_id(
+    traceparent: Annotated[
+        str | None,
+        Header(description="W3C trace context. Its trace id is a field of the job and of its events `done`."),
+    ] = None,
+) -> str | None:
+    """Read the trace id of a request. A header that is not valid is ignored, as W3C prescribes."""
+    found = _TRACEPARENT.fullmatch(traceparent or "")
+    return found.group(1) if found else None
+
+
+TraceIdOf = Annotated[str | None, Depends(get_trace_id)]
 IdempotencyOf = Annotated[Idempotency | None, Depends(get_idempotency)]

@@ -221,6 +221,10 @@ _HELP = {
     "skip": "When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a required "
     "check; auto: if the task is small talk or simple arithmetic, and has no format, rubric, schema, sources or "
     "reference.",
+    "when": "When the answer is evaluated (default: before_done). after_answer: the job ends with its first answer, "
+    "and the verdict follows. This needs one iteration and one candidate.",
+    "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). The id of the job decides.",
+    "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",
     "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
     "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
     "encourage: ask for a more complete answer (default: revise).",
@@ -274,6 +278,9 @@ JOB_OPTIONS = (
     JobOption("samples", "evaluation.samples", int),
     JobOption("audit", "evaluation.audit", str, "MODEL"),
     JobOption("skip", "evaluation.skip", str, "never|when_checks_fail|auto"),
+    JobOption("when", "evaluation.when", str, "before_done|after_answer", spellings=("--evaluate",)),
+    JobOption("sample", "evaluation.sample", float, spellings=("--evaluate-share",)),
+    JobOption("min_answer_chars", "evaluation.min_answer_chars", int),
     JobOption("candidates", "candidates", int),
     JobOption("strategy", "revision.strategy", str, "revise|fresh|encourage"),
     JobOption("deadline", "limits.deadline_s", float),

@@ -101,6 +101,8 @@ _FIELDS = (
     _number("max_tokens", "Maximum tokens of the job", "limits"),
     _Field("stream", "Show the answer while it is generated", "", bool, lambda value: "on" if value else ""),
     _Field("cache", "Identical earlier calls"),
+    _Field("when", "The answer is evaluated", "evaluation"),
+    _number("sample", "Sample", "evaluation"),
     _Field("system_instructions", "System instructions"),
     _Field("reference", "Reference"),
     _Field("metadata", "Metadata", "", _read_pairs, lambda pairs: "\n".join(map("=".join, pairs.items()))),
@@ -108,7 +110,7 @@ _FIELDS = (
 LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields"}
 _BY_PATH = {each.path: each for each in _FIELDS}
 # An empty form shows these defaults, so that users see how the job will run
-_SHOWN_DEFAULTS = ("iter_max", "score_threshold", "profile", "candidates", "strategy", "deadline_s", "cache")
+_SHOWN_DEFAULTS = ("iter_max", "score_threshold", "profile", "candidates", "strategy", "deadline_s", "cache", "when")
 
 
 @lru_cache(maxsize=1)

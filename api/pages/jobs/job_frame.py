@@ -25,7 +25,7 @@ _TABS = (
     ("/events", "Events"),
     ("/request", "Request"),
 )
-_NEWS = "job.started iteration.started iteration.generated iteration.evaluated thinking step.retrying done"
+_NEWS = "job.started iteration.started iteration.generated iteration.evaluated thinking step.retrying done evaluated"
 
 
 def get_job_id(request: Request, services: ServicesOf, job_id: str) -> str:
@@ -61,7 +61,7 @@ def job_page(
         here=here,
         refreshed_at=address(request) if request.method == "GET" else here,
         tabs=[(base + end, words) for end, words in _TABS],
-        live=None if has_ended(job) else f"/v1/jobs/{job.id}/events?after={view.last_event}",
+        live=None if job.progress.step is None else f"/v1/jobs/{job.id}/events?after={view.last_event}",
         live_on=_NEWS,
         stop_words=stop_words(job, view.facts.held_back),
         remedy=REMEDIES.get(job.error["code"]) if job.error else None,

@@ -77,7 +77,14 @@ def _settings(job: Job) -> Iterator[tuple[str, str]]:
 _GROUPS = {
     "": {"candidates": "Candidates", "stream": "Shown while it is generated", "cache": "Identical earlier calls"},
     "revision": {"strategy": "After a low score", "from": "From the answer that is"},
-    "evaluation": {"samples": "Samples", "audit": "Audit", "skip": "Evaluation skipped"},
+    "evaluation": {
+        "samples": "Samples",
+        "audit": "Audit",
+        "skip": "Evaluation skipped",
+        "when": "Evaluated",
+        "sample": "Share of evaluated jobs",
+        "min_answer_chars": "Shortest evaluated answer",
+    },
     "limits": {"deadline_s": "Time limit (s)", "max_cost_usd": "Maximum cost (USD)", "max_tokens": "Maximum tokens"},
     "sampling": {"temperature": "Temperature", "max_output_tokens": "Maximum tokens of one answer"},
 }

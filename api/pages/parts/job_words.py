@@ -6,6 +6,7 @@ from redraft.domain.jobs.states import JobKind, StopReason, describe_stop_reason
 from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation
 
 STOPS: dict[str, str] = {
+    StopReason.ANSWERED: "Answered: this is the first answer, which is being evaluated.",
     StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
     StopReason.ITERATION_LIMIT: "Iteration limit: no iteration reached the threshold. This is the best answer.",
     StopReason.PLATEAU: "The score stopped rising: this is the best answer.",
@@ -13,7 +14,7 @@ STOPS: dict[str, str] = {
     StopReason.BUDGET_EXHAUSTED: "The budget is used up: this is the best answer so far.",
     StopReason.DEADLINE_EXCEEDED: "The deadline passed: this is the best answer until then.",
     StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, which was not evaluated.",
-    StopReason.EVALUATION_SKIPPED: "The answer was not evaluated, because the task is too simple.",
+    StopReason.EVALUATION_SKIPPED: "The answer was not evaluated.",
     StopReason.CANCELED: "Canceled: this is the best answer until then.",
     StopReason.ERROR: "A step failed permanently: this is the best answer until then.",
 }

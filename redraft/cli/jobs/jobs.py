@@ -136,7 +136,7 @@ def watch(
             must_be_accepted=require_accept,
             audit=_audit_of(found),
         )
-        if found.finished_at is None:
+        if found.progress.step is not None:
             raise typer.Exit(wait_for(services, lambda: (job_id, 0), wait))
         raise typer.Exit(show_ended(services, job_id, wait))
 

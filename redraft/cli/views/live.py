@@ -28,7 +28,7 @@ _OTHER_LINES = 3
 # No screen shows more characters of a text, so older characters are dropped to bound the memory
 _TAIL_CHARS = 8000
 # Events after which the text shown so far is obsolete
-_CLEARING = frozenset({"iteration.started", "iteration.generated", "done"})
+_CLEARING = frozenset({"iteration.started", "iteration.generated", "done", "evaluated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = N
             return [(f"  {_candidate(data)}{size} in {output.span(data.get('seconds') or 0)}", "")]
         case "iteration.evaluated":
             return _evaluated(data, threshold, iteration)
-        case "done":
+        case "done" | "evaluated":
             result: dict[str, Any] | None = data.get("result")
             style = "bold red" if result is None else "bold green" if result["success"] else "bold yellow"
             return [(message, style)]

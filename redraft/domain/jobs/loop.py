@@ -149,20 +149,23 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
     """Return the attempt with the highest score, preferring those that meet the required criteria.
 
     If scores are equal, the earliest attempt is the best, or with `prefers_latest` the first attempt of the latest
-    iteration. An outdated answer is the best only if every scored answer is outdated. `passed` has no influence,
-    because a continuation may have changed the threshold. If no attempt has a score, the result is the last complete
-    answer, or None if there is no complete answer.
+    iteration. An outdated answer is the best only if every scored answer is outdated. An answer whose evaluation was
+    skipped is better than an answer that lacks what is required. `passed` has no influence, because a continuation may
+    have changed the threshold. If no attempt has a score, the result is the last complete answer, or None if there is
+    no complete answer.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
-    scored = _scored(ordered)
-    if not scored:
+    if not _scored(ordered):
         return ordered[-1] if ordered else None
+    comparable = [
+        each for each in ordered if each.score is not None or (each.evaluation and each.evaluation.is_skipped)
+    ]
 
     def rank(attempt: Attempt) -> tuple[bool, bool, float, int]:
         on_ties = attempt.iteration if prefers_latest else 0
         return not attempt.is_outdated, attempt.is_qualified, attempt.score or 0.0, on_ties
 
-    return max(scored, key=rank)
+    return max(comparable, key=rank)
 
 
 def _whole(attempts: Iterable[Attempt]) -> list[Attempt]:
@@ -226,9 +229,9 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
     # Acceptance comes first: an answer that passes in the last iteration is accepted, not stopped by the limit.
     if any(evaluation.passed for evaluation in evaluations):
         return StopReason.ACCEPTED
-    if any(evaluation.is_skipped for evaluation in evaluations):
-        return StopReason.EVALUATION_SKIPPED
     latest, whole = current[0].iteration, _whole(current)
+    if whole and all(attempt.evaluation and attempt.evaluation.is_skipped for attempt in whole):
+        return StopReason.EVALUATION_SKIPPED
     earlier = [attempt for attempt in attempts if attempt.iteration < latest]
     if whole and all(earlier_duplicate(attempt, earlier) for attempt in whole):
         return _unless_unevaluated(StopReason.UNCHANGED, attempts)

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError, to_json
 
 from redraft.domain.admin.urls import url_error
 from redraft.domain.bodies.fields import (
+    MAX_ANSWER,
     Answer,
     FilledText,
     Fraction,
@@ -165,6 +166,16 @@ class EvaluationOptions(StrictModel):
         "check; auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources "
         "or reference.",
     )
+    when: Literal["before_done", "after_answer"] = Field(
+        default="before_done",
+        description="after_answer: the job ends with its first answer at once, which is evaluated afterwards.",
+    )
+    sample: Fraction = Field(
+        default=1.0, description="Share of the jobs for which evaluators are called; the id of the job decides."
+    )
+    min_answer_chars: int = Field(
+        default=0, ge=0, le=MAX_ANSWER, description="Evaluators are not called for shorter answers."
+    )
 
 
 _NULL: dict[str, Any] = {"type": "null"}
@@ -261,6 +272,16 @@ class GenerateAnswer(EvaluationFields):
         return isinstance(self.answer_schema, str)
 
     @model_validator(mode="after")
+    def _can_end_with_its_first_answer(self) -> Self:
+        if self.evaluation.when != "after_answer":
+            return self
+        words = "evaluation.when 'after_answer' ends the job with its first answer: leave {field} out, or set it to 1"
+        for field in ("candidates", "iter_max"):
+            if field in self.model_fields_set and getattr(self, field) != 1:
+                raise PydanticCustomError("ends_with_first_answer", words, {"field": field})
+        return self
+
+    @model_validator(mode="after")
     def _has_one_schema(self) -> Self:
         if self.answer_schema is not None and self.grounding and self.grounding.output_format == "json":
             words = "grounding.output_format 'json' brings a schema of its own: leave one of the two out"
@@ -272,6 +293,13 @@ class EvaluateAnswer(EvaluationFields):
     """A job that evaluates a given answer once."""
 
     answer: Answer
+
+    @model_validator(mode="after")
+    def _is_only_evaluated(self) -> Self:
+        if self.evaluation.when == "after_answer":
+            words = "evaluation.when 'after_answer' is for jobs that generate an answer: leave it out"
+            raise PydanticCustomError("nothing_to_answer", words, {"field": ("evaluation", "when")})
+        return self
 
 
 class RescoreAnswers(EvaluationFields):

@@ -1,12 +1,14 @@
-"""`skip: auto`: recognise instructions that need no evaluation; `docs/criteria.md` describes the rule.
+"""Decide which answers no evaluator evaluates; `docs/criteria.md` describes the rules.
 
-Such an instruction is only small talk or only a sum. The rule is narrow, because without an evaluation a wrong answer
-is returned unnoticed. A request with a format, a rubric, a schema, sources or a reference answer is always evaluated.
+`skip: auto` recognises instructions that need no evaluation. Such an instruction is only small talk or only a sum. The
+rule is narrow, because without an evaluation a wrong answer is returned unnoticed. A request with a format, a rubric, a
+schema, sources or a reference answer is always evaluated.
 """
 
+import hashlib
 import re
 
-from redraft.domain.jobs.requests import EvaluationFields, GenerateAnswer
+from redraft.domain.jobs.requests import EvaluationFields, EvaluationOptions, GenerateAnswer
 from redraft.domain.text.cleaning import fold
 
 _SMALL_TALK = frozenset(
@@ -45,3 +47,17 @@ def skip_reason(request: EvaluationFields) -> str | None:
     if _SUM.fullmatch(instruction):
         return "The instruction is a sum: there is nothing to evaluate."
     return None
+
+
+def reason_for_no_evaluator(options: EvaluationOptions, job_id: str, answer: str) -> str | None:
+    """Return the reason why evaluators are not called for an answer, or None if they are called."""
+    if len(answer.strip()) < options.min_answer_chars:
+        return f"The answer has fewer than {options.min_answer_chars} characters, so it is not evaluated."
+    if _place(job_id) >= options.sample:
+        return f"Evaluators are called for a share of {options.sample:g} of the jobs, and not for this one."
+    return None
+
+
+def _place(job_id: str) -> float:
+    """Return a number in [0, 1) that is always the same for a job, and evenly spread over the jobs."""
+    return int.from_bytes(hashlib.sha256(job_id.encode()).digest()[:6]) / 2**48

@@ -26,6 +26,8 @@ class Step(StrEnum):
 
 
 class StopReason(StrEnum):
+    # The job has ended with its first answer, whose evaluation is the next step. It then replaces this reason
+    ANSWERED = "answered"
     ACCEPTED = "accepted"
     ITERATION_LIMIT = "iteration_limit"
     PLATEAU = "plateau"
@@ -40,6 +42,8 @@ class StopReason(StrEnum):
 
 # Wordings of reasons whose names are not clear enough for people.
 _STOP_PHRASES: dict[str, str] = {
+    StopReason.ANSWERED: "being evaluated",
+    StopReason.EVALUATION_SKIPPED: "not evaluated",
     StopReason.PLATEAU: "score stopped rising",
     StopReason.UNCHANGED: "answer repeated",
     StopReason.BUDGET_EXHAUSTED: "budget used up",

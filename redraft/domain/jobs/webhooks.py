@@ -19,6 +19,7 @@ EventType = Literal[
     "step.retrying",
     "job.continued",
     "done",
+    "evaluated",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 RunEventType = Literal["run.finished"]

@@ -39,6 +39,7 @@ FAMILIES = {
     "oldest_wait_seconds": "Time for which the longest waiting step has been due.",
     "sweeper_lag_seconds": "Longest time for which a due or lost step has caused no notification of the workers.",
     "jobs_ended_5m": "Jobs that ended in the last five minutes.",
+    "job_continuations": "Continuations of all stored jobs.",
     "calls_open": "Open calls to models.",
     "calls_5m": "Calls that ended in the last five minutes.",
     "call_seconds_5m": "Total duration of the calls that ended in the last five minutes.",
@@ -130,6 +131,7 @@ def _add_from_database(gauges: Gauges, services: Services) -> None:
         gauges.add("database_bytes", metrics.size_bytes(connection))
         _add_workers(gauges, workers.alive(connection, within_s=3 * services.settings.heartbeat_s))
         _add_live(gauges, metrics.live_steps(connection))
+        gauges.add("job_continuations", metrics.count_continuations(connection))
         open_calls = metrics.open_calls(connection)
         deliveries = metrics.deliveries(connection)
     with database.read() as connection:

@@ -13,7 +13,7 @@ from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa
 from redraft.errors import Invalid, NotFound
-from redraft.operations.jobs.queries import record_of, version_of
+from redraft.operations.jobs.queries import record_of, state_of
 from redraft.operations.jobs.resources import Rating, rating_resource
 from redraft.operations.resource_base import Resource
 from redraft.operations.services import Services
@@ -153,7 +153,7 @@ def _criterion(criteria: Sequence[dict[str, Any]], criterion: str) -> dict[str, 
 def list_ratings(services: Services, job_id: str) -> list[Rating]:
     """All ratings of a job, oldest first, including replaced ratings. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
-        version_of(connection, job_id)
+        state_of(connection, job_id)
         return [rating_resource(record) for record in ratings.of_job(connection, job_id)]
 
 

@@ -85,11 +85,15 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
     options: EvaluationOptions = named.get("evaluation") or before.evaluation
+    if change.evaluation is not None and change.evaluation.when == "after_answer":
+        words = "Rescoring evaluates stored answers: leave evaluation.when out."
+        raise Invalid.at("/evaluation/when", words, "nothing_to_answer")
     if change.evaluation is not None and change.evaluation.audit is not None:
         words = "Rescoring has no audit: set evaluator_model to the model of the audit instead."
         raise Invalid.at("/evaluation/audit", words, "audit_misplaced")
-    # A rescoring must give a new verdict, so it uses no cache and does not skip simple tasks
+    # A rescoring must give a new verdict, so it uses no cache and skips no answer
     changed: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
+    changed |= {"when": "before_done", "sample": 1.0, "min_answer_chars": 0}
     if "evaluator_model" in named and change.evaluation is None:
         changed["panel"] = []
     fields: dict[str, Any] = {**kept, **named, "evaluation": options.model_copy(update=changed), "cache": "off"}

@@ -34,6 +34,8 @@ class Continuation:
 def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> tuple[JobRecord, bool]:
     """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
 
+    Of an ended job whose answer is still evaluated, only the evaluation is canceled.
+
     If a worker has its step, the workers are asked to abort its calls. For `is_one_of_many`, the caller asks them after
     the last job.
 
@@ -43,12 +45,11 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
         # Without the lock, a step could store an evaluation after the iterations are read, and the result would lack it
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
-        has_worker = job.lease_owner is not None
+        has_worker, has_ended = job.lease_owner is not None, job.finished_at is not None
         end = ending(
             services.profiles, job, readable_request(job), history.iterations_of(connection, job), StopReason.CANCELED
         )
-        movable = transitions.is_status(*states_before(JobStatus.CANCELED))
-        first_seq = transitions.change(connection, job_id, end.values, when=movable, new_events=1)
+        first_seq = transitions.change(connection, job_id, end.values, when=transitions.is_open(), new_events=1)
         if first_seq is None:
             return job, False
         events.add(connection, job, first_seq, [end.event])
@@ -59,7 +60,7 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
     services.queue.wake(job_id)
     if has_worker and not is_one_of_many:
         services.queue.request_heartbeats()
-    return job, True
+    return job, not has_ended
 
 
 def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRecord:
@@ -137,6 +138,8 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     request = GenerateAnswer.model_validate(job.request)
     given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
     update = {name: value for name, value in given.items() if value is not None}
+    # Who continues a job waits for a better answer, not for the next one
+    options: dict[str, Any] = {"when": "before_done"}
     if change.limits is not None:
         # A request with only a longer deadline must not remove the budget
         named = {name: getattr(change.limits, name) for name in change.limits.model_fields_set}
@@ -145,7 +148,8 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:
         # A panel would take precedence over the evaluator that the change names
-        update["evaluation"] = request.evaluation.model_copy(update={"panel": []})
+        options["panel"] = []
+    update["evaluation"] = request.evaluation.model_copy(update=options)
     changed = request.model_copy(update=update)
     changed = changed.model_copy(update=submit.normalise_evaluators(services, changed, ""))
     submit.check_priced(services, changed, changed.limits.max_cost_usd)

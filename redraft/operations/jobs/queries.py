@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.states import TERMINAL
+from redraft.domain.jobs.states import TERMINAL, StopReason
 from redraft.errors import NotFound, existing
 from redraft.operations.cursors import next_cursor, read_cursor
 from redraft.operations.jobs import iterations, resources
@@ -29,13 +29,13 @@ def get_job(services: Services, job_id: str, *, with_iterations: bool = False) -
 def get_version(services: Services, job_id: str) -> tuple[int, bool]:
     """The version of a job, and whether the job has ended. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
-        version, status = version_of(connection, job_id)
+        version, status, _ = state_of(connection, job_id)
     return version, status in _TERMINAL
 
 
-def version_of(connection: Connection, job_id: str) -> tuple[int, str]:
-    """The version and the status of a job, by a cheap query. Raises NotFound if there is no such job."""
-    return existing(jobs.version_of(connection, job_id), "job", job_id)
+def state_of(connection: Connection, job_id: str) -> tuple[int, str, str | None]:
+    """The version, status and stop reason of a job, by a cheap query. Raises NotFound if there is no such job."""
+    return existing(jobs.state_of(connection, job_id), "job", job_id)
 
 
 def list_jobs(services: Services, criteria: JobFilter, cursor: str | None = None) -> tuple[list[Job], str | None]:
@@ -88,7 +88,7 @@ def record_of(connection: Connection, job_id: str) -> JobRecord:
 def list_calls(services: Services, job_id: str, *, full: bool = False) -> list[Call]:
     """The calls of a job in the ledger. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
-        version_of(connection, job_id)
+        state_of(connection, job_id)
         rows = calls.of_job(connection, job_id)
     return [resources.call_resource(row, full=full) for row in rows]
 
@@ -101,14 +101,14 @@ def get_call(services: Services, job_id: str, call_id: str, *, full: bool = Fals
 
 
 def list_events(services: Services, job_id: str, after: int, limit: int = 1000) -> tuple[list[Event], bool]:
-    """The events with a number above `after`, and whether the job has ended and has no further events.
+    """The events with a number above `after`, and whether the job has ended and gets no further events.
 
     Raises NotFound if there is no such job.
     """
     with services.database.read() as connection:
-        _, status = version_of(connection, job_id)
+        _, status, stop_reason = state_of(connection, job_id)
         records = events.after(connection, job_id, after, limit)
-        is_over = status in _TERMINAL and len(records) < limit
+        is_over = status in _TERMINAL and stop_reason != StopReason.ANSWERED and len(records) < limit
         # A late worker may have recorded calls after the end. The last event must show the same usage as the job
         job = record_of(connection, job_id) if is_over and records else None
     return [resources.event_resource(each, job if each is records[-1] else None) for each in records], is_over

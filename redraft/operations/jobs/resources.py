@@ -27,7 +27,10 @@ class JobResult(Resource):
 
     final_answer: str
     parsed: Any = Field(description="The answer as JSON if the request has an answer_schema; otherwise null.")
-    success: bool | None = Field(description="Whether the answer was accepted; null if the evaluation was skipped.")
+    success: bool | None = Field(
+        description="Whether the answer was accepted; null if it is not evaluated: the evaluation was skipped, or is "
+        "still to come (stop_reason answered)."
+    )
     total_iterations: int
     final_score: float | None
     best_iteration: int
@@ -62,6 +65,7 @@ class EventData(Resource):
     strategy: Literal["revise", "fresh", "encourage"] | None = None
     retry_count: int | None = None
     ts: str | None = None
+    trace_id: str | None = None
 
 
 class Progress(Resource):
@@ -162,6 +166,7 @@ class Job(Resource):
     version: int
     continuations: int
     run_id: str | None = Field(description="The run that the job is an item of.")
+    trace_id: str | None = Field(description="The trace id of the header traceparent of the request.")
     urls: Urls
     iterations: list[Iteration] | None = None
 
@@ -182,7 +187,7 @@ class Rating(Resource):
 
 
 def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -> Job:
-    is_live = record.finished_at is None
+    has_step = record.finished_at is None or record.stop_reason == StopReason.ANSWERED
     base = f"/v1/jobs/{record.id}"
     parts = ("iterations", "calls", "events", "cancel", "continue")
     return Job.from_row(
@@ -191,7 +196,7 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
             record,
             iteration=iteration_now(record),
             iter_max=record.iteration_limit,
-            step=record.step if is_live else None,
+            step=record.step if has_step else None,
             score_threshold=record.request["score_threshold"],
         ),
         result=record.result and {**record.result, **_spent(record)},
@@ -256,9 +261,9 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
 
 
 def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event:
-    """The resource of an event. With `ended`, the result in a `done` event gets the usage of the ended job."""
+    """The resource of an event. With `ended`, the result in its last event gets the usage of the ended job."""
     data = record.data
-    if ended is not None and record.type == "done" and data.get("result"):
+    if ended is not None and record.type in {"done", "evaluated"} and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}
     return Event.from_row(record, data=data)
 

@@ -78,6 +78,8 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     update: dict[str, Any] = {"grounding": request.grounds}
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
+        if request.evaluation.when == "after_answer":
+            update["iter_max"] = 1
     fallback = services.settings.evaluator_model or (update["model"][0] if "model" in update else None)
     update |= normalise_evaluators(services, request, fallback or str(providers.default_model()))
     if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
@@ -176,17 +178,20 @@ def _idle_evaluators(_services: Services, request: AnyRequest) -> Iterator[tuple
         yield "evaluators_not_asked", text
 
 
-def submit(services: Services, request: AnyRequest, idempotency: Idempotency | None = None) -> Submission:
+def submit(
+    services: Services, request: AnyRequest, idempotency: Idempotency | None = None, *, trace_id: str | None = None
+) -> Submission:
     """Store a job, notify the workers of its first step, and wake the clients that wait for changes of jobs.
 
-    The idempotency key is a column of the job, so simultaneous requests with the same key create one job.
+    `trace_id` is the trace of the HTTP request. The idempotency key is a column of the job, so simultaneous requests
+    with the same key create one job.
 
     Raises Invalid if `normalise` refuses the request, or the key was used with another request. Raises Conflict if the
     job of the key was deleted at the same time.
     """
     ready = prepare(services, request)
     with services.database.write() as connection:
-        job = store(connection, ready, idempotency=idempotency)
+        job = store(connection, ready, idempotency=idempotency, trace_id=trace_id)
         if job is None and idempotency:
             return _replay(connection, idempotency, ready.digest)
         if job is None:
@@ -210,10 +215,15 @@ def prepare(services: Services, request: AnyRequest) -> Ready:
 
 
 def store(
-    connection: Connection, ready: Ready, *, idempotency: Idempotency | None = None, run_id: str | None = None
+    connection: Connection,
+    ready: Ready,
+    *,
+    idempotency: Idempotency | None = None,
+    run_id: str | None = None,
+    trace_id: str | None = None,
 ) -> JobRecord | None:
     """Store a job. None if its idempotency key exists. The caller notifies the workers after the commit."""
-    row = {**_row(ready, idempotency), "run_id": run_id}
+    row = {**_row(ready, idempotency), "run_id": run_id, "trace_id": trace_id}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None

@@ -6,7 +6,7 @@ from redraft.domain.jobs.ids import PREFIXES
 from redraft.domain.jobs.requests import Webhook
 from redraft.errors import Invalid, existing
 from redraft.operations.cursors import next_cursor, read_cursor
-from redraft.operations.jobs.queries import version_of
+from redraft.operations.jobs.queries import state_of
 from redraft.operations.jobs.resources import WebhookDelivery, delivery_resource
 from redraft.operations.services import Services
 from redraft.setting_values import webhook_keys
@@ -52,7 +52,7 @@ def list_deliveries(services: Services, owner_id: str) -> list[WebhookDelivery]:
         if owner_id.startswith(PREFIXES["run"]):
             existing(runs.get(connection, owner_id), "run", owner_id)
         else:
-            version_of(connection, owner_id)
+            state_of(connection, owner_id)
         found = webhooks.list_of(connection, owner_id)
     return [delivery_resource(each) for each in found]
 

@@ -26,9 +26,10 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
     """If the column values end the job, store its observation, and the status of its item in a run.
 
+    An answered job is complete when its answer is evaluated.
     The caller has stored the last evaluations. `job` is the record of the job before the end.
     """
-    if values is None or values.get("stop_reason") is None:
+    if values is None or values.get("stop_reason") in {None, StopReason.ANSWERED}:
         return
     _observe(connection, job, values)
     if job.run_id is not None:

@@ -21,6 +21,7 @@ from redraft.storage.jobs.jobs import JobRecord
 Event = tuple[str, Mapping[str, Any]]
 
 _WORDS = {
+    StopReason.ANSWERED: "This is the answer; it is evaluated now.",
     StopReason.ACCEPTED: "The answer of iteration {best} was accepted.",
     StopReason.ITERATION_LIMIT: "The iteration limit was reached; this is the best answer.",
     StopReason.PLATEAU: "The score stopped rising; this is the best answer.",
@@ -28,11 +29,15 @@ _WORDS = {
     StopReason.BUDGET_EXHAUSTED: "The budget is used up; this is the best answer so far.",
     StopReason.DEADLINE_EXCEEDED: "The deadline passed; this is the best answer so far.",
     StopReason.EVALUATOR_ERROR: "No evaluation could be used; this is the last answer, without a verdict.",
-    StopReason.EVALUATION_SKIPPED: "This is the answer; the task is too simple for an evaluation.",
+    StopReason.EVALUATION_SKIPPED: "This is the answer; it was not evaluated.",
     StopReason.CANCELED: "The job was canceled.",
     StopReason.ERROR: "A step failed permanently; this is the best answer so far.",
 }
 
+_VERDICTS = {
+    StopReason.ACCEPTED: "The answer was evaluated and accepted.",
+    StopReason.ITERATION_LIMIT: "The answer was evaluated, and is not accepted.",
+}
 _BELOW = {
     JobKind.EVALUATE_ANSWER: "The answer scored below the threshold.",
     JobKind.RESCORE_ANSWERS: "No answer reached the threshold; this is the best one.",
@@ -45,7 +50,7 @@ _UNQUALIFIED = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The column values that end a job, and its event `done`."""
+    """The column values that end a job, and its event `done`, or the verdict on an answered job and `evaluated`."""
 
     values: Mapping[str, Any]
     event: Event
@@ -64,45 +69,49 @@ def ending(
     reason: StopReason,
     error: Mapping[str, Any] | None = None,
 ) -> Ending:
-    """Build the end of a job for this reason, or with this error.
+    """Build the end of a job for this reason, or with this error. An answered job stays ended, and gets its verdict.
 
     `job` is the record before the end, and `records` are all its iterations. The request is None if an earlier version
     stored it in a form that this version cannot read; the job then gets no result.
     """
     warnings = job.warnings
+    is_answered = job.stop_reason == StopReason.ANSWERED
+    if is_answered and reason is StopReason.CANCELED:
+        reason = StopReason.EVALUATION_SKIPPED
     # An audit never changes the result of the loop, so its failure is only a warning
     if job.step == Step.AUDIT and reason is not StopReason.CANCELED and request is not None:
         warnings = [*warnings, audit_failed(error["detail"])] if error else warnings
         reason, error = loops_reason(profiles, job, request, records), None
-    result = None if request is None else _result(records, request, rules_of(job, request, profiles))
+    result = job.result if request is None else _result(records, request, rules_of(job, request, profiles), reason)
     status = final_status(reason, has_answer=result is not None)
     values = {
         "status": status.value,
         "stop_reason": reason.value,
-        "finished_at": DbNow(),
         "result": result,
         "error": error,
         "warnings": warnings,
         "rung_at": None,
+        **({} if is_answered else {"finished_at": DbNow()}),
     }
     message = _words(job, request, reason, result)
     if result is None and reason is not StopReason.CANCELED:
         message = f"There is no answer: {error['detail'] if error else reason.value}"
-    done = event(
-        "done",
-        message,
-        status=status.value,
-        stop_reason=reason.value,
-        result=result,
-        error=error,
+    facts = {
+        "status": status.value,
+        "stop_reason": reason.value,
+        "result": result,
+        "error": error,
+        "trace_id": job.trace_id,
         # Not below 0, since the clock of a worker may be behind the clock of the database
-        seconds=round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
-    )
-    return Ending(values, done)
+        "seconds": round(max(0.0, (datetime.now(UTC) - job.created_at).total_seconds()), 3),
+    }
+    return Ending(values, event("evaluated", message, **facts) if is_answered else event("done", message, **facts))
 
 
 def _words(job: JobRecord, request: AnyRequest | None, reason: StopReason, result: Mapping[str, Any] | None) -> str:
     kind = JobKind(job.kind)
+    if job.stop_reason == StopReason.ANSWERED and reason in _VERDICTS:
+        return _VERDICTS[reason]
     if reason is StopReason.ITERATION_LIMIT and kind in _BELOW and request is not None:
         score = result["final_score"] if result else None
         return (_BELOW if score is None or score < request.score_threshold else _UNQUALIFIED)[kind]
@@ -148,18 +157,23 @@ def best_candidate(records: Iterable[IterationRecord], number: int | None) -> It
     return candidates[best.candidate] if best else None
 
 
-def _result(records: Sequence[IterationRecord], request: AnyRequest, rules: Rules) -> dict[str, Any] | None:
+def _result(
+    records: Sequence[IterationRecord], request: AnyRequest, rules: Rules, reason: StopReason
+) -> dict[str, Any] | None:
     best = best_of(attempts_of(request, records), prefers_latest=rules.prefers_latest)
     if best is None:
         return None
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
     schema = schema_of(request)
     read = None if schema is None else read_answer(best.answer, schema)
-    is_skipped = best.evaluation is not None and best.evaluation.is_skipped
+    if best.evaluation is None:
+        is_open = reason in {StopReason.ANSWERED, StopReason.EVALUATION_SKIPPED}
+    else:
+        is_open = best.evaluation.is_skipped
     return {
         "final_answer": best.answer if schema is not None else final_answer(request, record),
         "parsed": read.value if isinstance(read, Parsed) else None,
-        "success": None if is_skipped else is_accepted(best, request.score_threshold),
+        "success": None if is_open else is_accepted(best, request.score_threshold),
         "total_iterations": max(record.number for record in records),
         "final_score": best.score,
         "best_iteration": best.iteration,

@@ -8,7 +8,7 @@ from redraft.domain.evaluation.aggregation import CombinedVerdict, by_checks, by
 from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import earlier_duplicate, passes
-from redraft.domain.jobs.skip_rules import skip_reason
+from redraft.domain.jobs.skip_rules import reason_for_no_evaluator, skip_reason
 from redraft.domain.jobs.states import Step
 from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.domain.text.cleaning import preview
@@ -104,7 +104,7 @@ def _without_model(step: StepContext, record: IterationRecord) -> EvaluationReco
     reason = skip_reason(step.request)
     if reason is not None:
         return _evaluation(step, status="skipped", reasoning=reason)
-    return _by_checks(step, record)
+    return _without_evaluator(step, record)
 
 
 def _refused(step: StepContext, reasoning: str, suggestion: str) -> EvaluationRecord:
@@ -145,16 +145,16 @@ def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
     return known.is_outdated or (is_earlier and known.grounding is None)
 
 
-def _by_checks(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
-    """Return the verdict of the checks, if all criteria are checks or a failed check makes a model unnecessary."""
-    rubric = step.request.rubric
-    if rubric is None:
-        return None
+def _without_evaluator(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
+    """Return the verdict of the checks if it suffices, or a skipped evaluation. None if an evaluator is needed."""
+    rubric, options = step.request.rubric, step.request.evaluation
     checked = _checked(step, record)
     fails = any(result.required and not result.passed for result in checked)
-    if evaluated_by_model(rubric) and not (fails and step.request.evaluation.skip == "when_checks_fail"):
-        return None
-    return _from_verdict(step, record, by_checks(rubric, checked), ())
+    reason = reason_for_no_evaluator(options, step.job.id, record.answer)
+    suffices = fails and (reason is not None or options.skip == "when_checks_fail")
+    if rubric and (suffices or not evaluated_by_model(rubric)):
+        return _from_verdict(step, record, by_checks(rubric, checked), ())
+    return _evaluation(step, status="skipped", reasoning=reason) if reason else None
 
 
 def _checked(step: StepContext, record: IterationRecord) -> list[CriterionResult]:

@@ -77,7 +77,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
             records = history.iterations_of(connection, job)
             end = ending(services.profiles, job, readable_request(job), records, StopReason.ERROR, facts)
             values, new = dict(end.values), [end.event]
-        is_ours = transitions.is_live() & transitions.is_token(job.lease_token if crash.token is None else crash.token)
+        is_ours = transitions.is_open() & transitions.is_token(job.lease_token if crash.token is None else crash.token)
         first_seq = transitions.change(connection, job.id, values, when=is_ours, new_events=len(new))
         if first_seq is not None:
             events.add(connection, job, first_seq, new)

@@ -13,7 +13,7 @@ from redraft.domain.calls.conversation import LimitOrigin, Prompt, keep_stable_p
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import Feedback, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.domain.jobs.states import Step
+from redraft.domain.jobs.states import Step, StopReason
 from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted
@@ -22,7 +22,7 @@ from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot
 from redraft.operations.calls.step_work import Work, together
 from redraft.operations.request_views import models_of, schema_of
 from redraft.operations.results.grounding import NOTHING, grounding_reader
-from redraft.operations.results.job_results import Event, event
+from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.results.truncated_answers import evaluation_of, larger_limit
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext, StepResult
@@ -30,6 +30,7 @@ from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
+from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
@@ -56,7 +57,13 @@ def plan(step: StepContext) -> list[PlannedCall]:
     # A continuation may have another prompt for the same slot
     is_first = step.job.continuations == 0
     unrecorded = [slot for slot in _slots(step) if not (is_first and slot.key in step.recorded)]
-    return [_plan_call(step, slot, "generate", prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
+    kind = "comprehensive_retry" if _regenerates(step) else "generate"
+    return [_plan_call(step, slot, kind, prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
+
+
+def _regenerates(step: StepContext) -> bool:
+    """Whether this iteration regenerates an answer of the profile `comprehensive`, which the ledger tells apart."""
+    return step.request.profile == "comprehensive" and step.job.iteration > 0
 
 
 def prepare(step: StepContext) -> None:
@@ -168,11 +175,21 @@ def _record(step: StepContext, outcomes: Sequence[Outcome], answered: Sequence[O
     write = partial(_store, step, written)
     step = replace(step, job=replace(step.job, iteration=number), records=step.records + written)
     if any(record.evaluation is None for record in written):
+        values: dict[str, Any] = {"iteration": number}
+        if _ends_with_its_answer(step):
+            end = ending(step.services.profiles, step.job, step.request, step.records, StopReason.ANSWERED)
+            new_events.append(end.event)
+            values |= {**end.values, "rung_at": DbNow()}
         return context.go_on(
-            step, outcomes, Step.EVALUATE, iteration=number, records=step.records, events=new_events, write=write
+            step, outcomes, Step.EVALUATE, records=step.records, events=new_events, write=write, **values
         )
     result = decide(step, outcomes, new_events, write)
     return replace(result, values={**(result.values or {}), "iteration": number})
+
+
+def _ends_with_its_answer(step: StepContext) -> bool:
+    """Whether the job ends with this answer, before its evaluation."""
+    return _request(step).evaluation.when == "after_answer"
 
 
 def _written(

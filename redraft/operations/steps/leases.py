@@ -180,7 +180,7 @@ class LeaseHolder:
             with database.write() as connection:
                 held = transitions.extend_leases(connection, self.owner, before, self.lease_s)
                 lost = before.keys() - held.keys()
-                live = transitions.live_among(connection, lost) if lost else live
+                live = transitions.open_among(connection, lost) if lost else live
         with self._lock:
             for job_id, token in before.items():
                 if self._tokens.get(job_id) != token:

@@ -24,7 +24,7 @@ from redraft.storage.admin import workers
 from redraft.storage.jobs import calls, due_steps, events, history, jobs, transitions
 from redraft.storage.jobs.due_steps import is_overdue, is_poison
 from redraft.storage.jobs.jobs import JobRecord
-from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, is_live
+from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, is_open
 
 log = structlog.get_logger()
 
@@ -130,14 +130,14 @@ def _end_overdue(services: Services, connection: Connection, job: JobRecord) -> 
     words = "The job's deadline passed before it was done."
     error = job_error("deadline_exceeded", words, iteration=job.iteration)
     return _end(
-        services, connection, job, StopReason.DEADLINE_EXCEEDED, error, is_live() & is_overdue(_DEADLINE_SLACK_S)
+        services, connection, job, StopReason.DEADLINE_EXCEEDED, error, is_open() & is_overdue(_DEADLINE_SLACK_S)
     )
 
 
 def _end_poison_job(services: Services, connection: Connection, job: JobRecord) -> bool:
     words = _POISON.format(times=ALONE_LOSSES_MAX + 1)
     error = job_error("worker_lost", words, iteration=step_iteration(job), attempts=job.step_claims)
-    return _end(services, connection, job, StopReason.ERROR, error, is_live() & is_poison())
+    return _end(services, connection, job, StopReason.ERROR, error, is_open() & is_poison())
 
 
 def _end(

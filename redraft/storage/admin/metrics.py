@@ -13,7 +13,7 @@ from redraft.storage.admin.usage import is_unpriced
 from redraft.storage.engine.columns import DbNow, database_time
 from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
-from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_live
+from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_open
 
 # Every job is due earlier than this time from now
 _AGES_S = 1e9
@@ -48,7 +48,7 @@ def live_steps(connection: Connection) -> Rows:
             DbNow().label("now"),
         )
         # The second condition is always true. Without it, SQLite reads the whole table and not the partial index
-        .where(is_live(), jobs.c.available_at < DbNow(_AGES_S))
+        .where(is_open(), jobs.c.available_at < DbNow(_AGES_S))
         .group_by(jobs.c.step, jobs.c.status)
     )
     return fetch_all(connection, query)
@@ -58,6 +58,14 @@ def ended_jobs(connection: Connection, *, within_s: float) -> Rows:
     """Return the number of jobs that ended in the last `within_s` seconds, by status and stop reason."""
     lately = _lately(connection, jobs, ("status", "stop_reason"), within_s)
     return fetch_all(connection, select(*lately.c, func.count().label("jobs")).group_by(*lately.c))
+
+
+def count_continuations(connection: Connection) -> int:
+    """Return the number of continuations of all stored jobs."""
+    # A literal, because SQLite does not use the partial index of continued jobs for a parameter
+    is_continued = jobs.c.continuations > literal(0, literal_execute=True)
+    query = select(func.coalesce(func.sum(jobs.c.continuations), 0)).where(is_continued)
+    return int(connection.execute(query).scalar_one())
 
 
 def closed_calls(connection: Connection, *, within_s: float) -> Rows:

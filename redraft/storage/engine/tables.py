@@ -46,6 +46,8 @@ jobs = sa.Table(
     sa.Column("idempotency_scope", sa.String(80)),
     sa.Column("idempotency_key", sa.String(255)),
     sa.Column("request_hash", sa.String(64), nullable=False),
+    # The trace of the HTTP request that submitted the job
+    sa.Column("trace_id", sa.String(32)),
     # The next step and its lease. `rung_at` and `ring_count` record the messages that notified workers of the step
     sa.Column("step", sa.String(10), nullable=False),
     sa.Column("step_no", sa.Integer, nullable=False, default=1),
@@ -82,7 +84,8 @@ jobs = sa.Table(
     ),
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
-    partial_index("ix_jobs_live", "available_at", where=_LIVE),
+    # The jobs with a next step: live jobs, and ended jobs whose answer is still evaluated
+    partial_index("ix_jobs_open", "available_at", where=f"{_LIVE} OR stop_reason = 'answered'"),
     # A covering index: sums of usage and outcomes are read from it without the table
     partial_index(
         "ix_jobs_ended",

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from redraft.domain.calls.model_names import FREE_PROVIDER
 from redraft.domain.jobs.job_errors import job_error
-from redraft.domain.jobs.states import Step
+from redraft.domain.jobs.states import Step, StopReason
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
@@ -144,11 +144,13 @@ def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tu
     # The same literal as in the partial index on started calls: SQLite does not use that index for a parameter
     is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
+    # An answered job still has a step, whose calls may be in flight
+    has_ended = (jobs.c.finished_at < DbNow(-ended_s)) & (jobs.c.stop_reason != StopReason.ANSWERED.value)
     return (
         sa.select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
         .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
-        .where(sa.or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), jobs.c.finished_at < DbNow(-ended_s)))
+        .where(sa.or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), has_ended))
         .limit(limit)
     )
 

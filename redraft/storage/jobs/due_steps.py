@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Executable, Select, and_, case
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs import transitions
-from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, LOST_LEASES, SHARED_LOSSES_MAX, DueStep, is_free, is_live
+from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, LOST_LEASES, SHARED_LOSSES_MAX, DueStep, is_free, is_open
 
 # While a step waits for a slot of its model, `rung_at` is less than this time in the future. A later `rung_at` means
 # that the clock was set back
@@ -48,7 +48,7 @@ def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: 
     return (
         select(jobs.c.id)
         .where(
-            is_live(),
+            is_open(),
             transitions.is_due(),
             is_free(with_expired=with_expired),
             LOST_LEASES.between(*losses),
@@ -61,13 +61,13 @@ def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: 
 
 
 def poison_jobs(connection: Connection, *, limit: int) -> list[str]:
-    """Return live jobs whose step has killed several workers, and then the process that ran only this step."""
+    """Return open jobs whose step has killed several workers, and then the process that ran only this step."""
     return list(connection.scalars(_poison_statement(limit)))
 
 
 @cache
 def _poison_statement(limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_poison()).limit(limit)
+    return select(jobs.c.id).where(is_open(), is_poison()).limit(limit)
 
 
 def is_poison() -> ColumnElement[bool]:
@@ -75,13 +75,13 @@ def is_poison() -> ColumnElement[bool]:
 
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
-    """Return live jobs whose deadline has passed. For a claimed job, `slack_s` must have passed since then, too."""
+    """Return open jobs whose deadline has passed. For a claimed job, `slack_s` must have passed since then, too."""
     return list(connection.scalars(_overdue_statement(slack_s, limit)))
 
 
 @cache
 def _overdue_statement(slack_s: float, limit: int) -> Executable:
-    return select(jobs.c.id).where(is_live(), is_overdue(slack_s)).limit(limit)
+    return select(jobs.c.id).where(is_open(), is_overdue(slack_s)).limit(limit)
 
 
 def is_overdue(slack_s: float) -> ColumnElement[bool]:

@@ -39,6 +39,7 @@ class JobRecord:
     idempotency_scope: str | None
     idempotency_key: str | None
     request_hash: str
+    trace_id: str | None
     step: str
     step_no: int
     step_attempt: int
@@ -133,10 +134,11 @@ def _get_statement() -> sa.Executable:
     return sa.select(jobs).where(jobs.c.id == sa.bindparam("p_id"))
 
 
-def version_of(connection: sa.Connection, job_id: str) -> tuple[int, str] | None:
-    """Return the version and the status of a job. A conditional request needs only these columns."""
-    row = connection.execute(sa.select(jobs.c.version, jobs.c.status).where(jobs.c.id == job_id)).one_or_none()
-    return None if row is None else (row.version, row.status)
+def state_of(connection: sa.Connection, job_id: str) -> tuple[int, str, str | None] | None:
+    """Return version, status and stop reason of a job. A conditional request needs only these columns."""
+    columns = (jobs.c.version, jobs.c.status, jobs.c.stop_reason)
+    row = connection.execute(sa.select(*columns).where(jobs.c.id == job_id)).one_or_none()
+    return None if row is None else (row.version, row.status, row.stop_reason)
 
 
 def find_by_key(connection: sa.Connection, scope: str, key: str) -> JobRecord | None:

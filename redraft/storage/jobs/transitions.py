@@ -1,6 +1,6 @@
 """Transitions of a job's row. Each one is a single conditional UPDATE, so that no worker overwrites another one."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, states_before
+from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, StopReason
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
 from redraft.storage.engine.tables import jobs
@@ -98,13 +98,13 @@ def _claim_statement(step: str) -> sa.Executable:
             jobs.c.id == sa.bindparam("p_id"),
             jobs.c.step == sa.bindparam("p_step"),
             jobs.c.step_no == sa.bindparam("p_step_no"),
-            is_live(),
+            is_open(),
             is_due(),
             is_free(),
             sa.bindparam("p_losses_max", type_=sa.Integer) >= LOST_LEASES,
         )
         .values(
-            status=JobStatus.RUNNING.value,
+            status=sa.case((is_answered(), jobs.c.status), else_=JobStatus.RUNNING.value),
             started_at=sa.func.coalesce(jobs.c.started_at, now),
             version=jobs.c.version + sa.case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
             lost_leases=LOST_LEASES,
@@ -186,14 +186,12 @@ def _advancing(job_id: str, token: int, advance: Advance, *, is_alone: bool = Fa
     parameters = {**parameters, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
     parameters |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
     keeps_lease = keep_lease_s is not None
-    statement = _advance_statement(kinds, values.get("status"), keeps_lease=keeps_lease, is_alone=is_alone)
+    statement = _advance_statement(kinds, keeps_lease=keeps_lease, is_alone=is_alone)
     return Change(statement, parameters)
 
 
 @cache
-def _advance_statement(
-    kinds: tuple[tuple[str, bool], ...], target: str | None, *, keeps_lease: bool, is_alone: bool
-) -> sa.Update:
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool, is_alone: bool) -> sa.Update:
     # Cached, because to build it takes longer than to run it; there are few different sets of columns
     columns: dict[str, Any] = {
         name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
@@ -205,8 +203,7 @@ def _advance_statement(
         columns["lease_expires_at"] = DbNow(sa.bindparam("p_lease_s", type_=sa.Float))
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
-    may_change = is_live() if target is None else _is_one_of(states_before(JobStatus(target)))
-    conditions = [jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), may_change]
+    conditions = [jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), is_open()]
     if is_alone:
         conditions.append(jobs.c.event_seq == sa.bindparam("p_last_event", type_=sa.Integer))
         conditions.append(~has_other_reply(sa.bindparam("p_call", type_=sa.String)))
@@ -260,20 +257,25 @@ def is_status(*statuses: str) -> sa.ColumnElement[bool]:
 
 
 def is_live() -> sa.ColumnElement[bool]:
-    # The same text as in the partial index on live jobs: SQLite does not use that index for parameters
-    return _is_one_of(_LIVE)
+    return jobs.c.status.in_([sa.literal_column(f"'{status}'") for status in _LIVE])
 
 
-def _is_one_of(statuses: Iterable[str]) -> sa.ColumnElement[bool]:
-    return jobs.c.status.in_([sa.literal_column(f"'{status}'") for status in statuses])
+def is_open() -> sa.ColumnElement[bool]:
+    """Whether a job has a next step: it is live, or it has ended and its answer is still evaluated."""
+    # The same text as in the partial index on open jobs: SQLite does not use that index for parameters
+    return sa.or_(is_live(), is_answered())
+
+
+def is_answered() -> sa.ColumnElement[bool]:
+    return jobs.c.stop_reason == sa.literal_column(f"'{StopReason.ANSWERED}'")
 
 
 def holds_lease(connection: sa.Connection, job_id: str, token: int) -> bool:
-    """Whether the lease is current and the job is running.
+    """Whether the lease is current and the job has a next step.
 
     Locks the row. Until the unit of work ends, no worker can claim the job, and no client can cancel it.
     """
-    is_held = sa.and_(jobs.c.id == job_id, jobs.c.lease_token == token, jobs.c.status == JobStatus.RUNNING.value)
+    is_held = sa.and_(jobs.c.id == job_id, jobs.c.lease_token == token, is_open())
     return connection.scalar(sa.select(jobs.c.id).where(is_held).with_for_update(key_share=True)) is not None
 
 
@@ -298,7 +300,7 @@ def reserve_event_number(connection: sa.Connection, job_id: str) -> int:
 def mark_unnotified(connection: sa.Connection, job_id: str) -> None:
     """Reset the notification of a job whose message could not be sent, so that the next sweep notifies at once."""
     connection.execute(
-        sa.update(jobs).where(jobs.c.id == job_id, is_live()).values(rung_at=None, available_at=due_at())
+        sa.update(jobs).where(jobs.c.id == job_id, is_open()).values(rung_at=None, available_at=due_at())
     )
 
 
@@ -306,20 +308,20 @@ def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str
     """Extend the leases of a worker's steps. Return the token of each lease that the worker still has, by job id."""
     statement = (
         sa.update(jobs)
-        .where(jobs.c.id.in_(job_ids), is_live(), jobs.c.lease_owner == owner)
+        .where(jobs.c.id.in_(job_ids), is_open(), jobs.c.lease_owner == owner)
         .values(lease_expires_at=DbNow(lease_s))
         .returning(jobs.c.id, jobs.c.lease_token)
     )
     return {row.id: row.lease_token for row in connection.execute(statement)}
 
 
-def live_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
-    return set(connection.scalars(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_live())))
+def open_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
+    return set(connection.scalars(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids), is_open())))
 
 
 def expire_leases(connection: sa.Connection) -> int:
     """Expire all leases. Return their number. For a caller that knows that no worker is alive."""
-    held = sa.update(jobs).where(is_live(), jobs.c.lease_expires_at.is_not(None))
+    held = sa.update(jobs).where(is_open(), jobs.c.lease_expires_at.is_not(None))
     return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
 
 
@@ -328,7 +330,7 @@ def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
     released = {"lease_owner": None, "lease_expires_at": None, "lease_token": jobs.c.lease_token + 1}
     statement = (
         sa.update(jobs)
-        .where(is_live(), jobs.c.lease_owner == owner)
+        .where(is_open(), jobs.c.lease_owner == owner)
         .values(**released, rung_at=DbNow(), available_at=due_at())
         .returning(*DUE_STEP_COLUMNS)
     )

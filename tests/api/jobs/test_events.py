@@ -10,6 +10,7 @@ from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
+from tests.operations.driving import Driver
 from tests.support.api_server import ApiServer
 from tests.support.event_stream import follow
 from tests.support.waiting import patient, wait_until
@@ -213,3 +214,29 @@ def test_a_real_job_is_followed_to_its_end_over_drops(
     assert "sk-test" not in json.dumps(calls)
     wait_until(lambda: api.open_requests == 0)
     assert client.get("/readyz").json()["status"] == "ready"
+
+
+def test_a_stream_of_an_answered_job_goes_on_until_it_is_evaluated(client: httpx2.Client, services: Services):
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    body = {**REQUEST, "evaluation": {"when": "after_answer"}}
+    headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    job = client.post("/v1/generate-answer", json=body, headers=headers).json()
+    assert job["trace_id"] == trace
+    driver = Driver(services)
+    driver.step(job["id"])
+    assert client.get(job["urls"]["self"], headers={"Prefer": "wait=20"}).json()["stop_reason"] == "answered"
+    with follow(client, job["id"]) as stream:
+        frames = stream.frames()
+        done = next(frame for frame in frames if frame.type == "done")
+        driver.step(job["id"])
+        *_, last = (frame for frame in frames if frame.type)
+    assert (last.type, last.data["result"]["final_answer"]) == ("evaluated", done.data["result"]["final_answer"])
+    assert done.data["trace_id"] == last.data["trace_id"] == trace
+    ended = client.get(f"/v1/jobs/{job['id']}/events?after={last.seq}")
+    assert ended.status_code == 204
+
+
+@pytest.mark.parametrize("sent", ["00-0-0-01", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"ff-{'a' * 32}-{'b' * 16}-01"])
+def test_a_trace_that_is_not_valid_is_ignored(client: httpx2.Client, sent: str):
+    job = client.post("/v1/generate-answer", json=REQUEST, headers={"traceparent": sent}).json()
+    assert job["trace_id"] is None

@@ -231,10 +231,10 @@ def test_few_jobs_of_a_kind_are_not_looked_for_among_all(full: Database):
     assert len(plans) == 4
 
 
-def test_the_sweeper_looks_at_live_jobs_and_open_calls_only(full: Database):
+def test_the_sweeper_looks_at_open_jobs_and_open_calls_only(full: Database):
     names = ["the oldest wait", "live steps", "what is overdue", "a shutdown", "what is due"]
     found = {name: plan_of(full, name) for name in names}
-    assert {name: plan for name, plan in found.items() if "ix_jobs_live" not in plan} == {}
+    assert {name: plan for name, plan in found.items() if "ix_jobs_open" not in plan} == {}
     assert "ix_calls_started" in plan_of(full, "abandoned calls")
 
 

@@ -21,16 +21,20 @@
   const streams = new Map();
   function follow(element) {
     const source = new EventSource(element.dataset.live);
-    for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, () => scheduleReload(element, type, source));
+    for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, (event) => scheduleReload(element, event, source));
     source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
     source.addEventListener("error", () => source.readyState === EventSource.CLOSED && reloadLater(element));
     return source;
   }
-  function scheduleReload(element, type, source) {
+  function scheduleReload(element, event, source) {
     // No event follows the last one: a new connection would only get a 204.
-    if (type === "done") source.close();
+    if (isLast(event)) source.close();
     clearTimeout(element.newsTimer);
     element.newsTimer = setTimeout(() => element.dispatchEvent(new CustomEvent("news")), 60);
+  }
+  function isLast(event) {
+    if (event.type !== "done") return event.type === "evaluated";
+    return JSON.parse(event.data).stop_reason !== "answered";
   }
   function write(delta) {
     const draft = document.getElementById("draft");
