@@ -66,6 +66,7 @@ def test_no_cell_begins_a_formula_whatever_separates_cells(text: str, delimiter:
         ("a; -2+3", "a;' -2+3"),
         ("a\n=1+1\n-2+3\n- b", "a\n'=1+1\n'-2+3\n- b"),
         ("\t=1", "'\t'=1"),
+        ("\tTotal", "'\tTotal"),
     ],
 )
 def test_formulas_within_a_text_are_defused(text: str, cell: str):

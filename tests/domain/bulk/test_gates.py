@@ -36,6 +36,7 @@ def test_more_rows_that_newly_fail_than_chance_gives_are_a_regression():
         "Not passed: 6 rows newly failing (row0034, row0035, row0036, row0037, row0038 and 1 more), "
         "0 rows newly passing; McNemar's exact test: p = 0.031."
     )
+    assert check_regression(compare(new, base)).passed
 
 
 def test_a_single_newly_failing_row_passes_the_gate_and_is_named():

@@ -173,6 +173,9 @@ def test_spearman_is_that_of_scipy():
 
 
 def test_of_few_pairs_spearman_has_no_interval():
+    enough = spearman(PAIRS[:10])
+    assert enough is not None
+    assert enough.low is not None
     found, falling = spearman(PAIRS[:6]), spearman([(1, 4), (2, 3), (3, 3), (4, 1)])
     assert found is not None
     assert falling is not None

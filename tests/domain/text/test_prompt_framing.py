@@ -67,6 +67,10 @@ PIECES = st.sampled_from(
 )
 
 
+def test_a_nonce_in_other_letters_is_escaped_too():
+    assert frame(NONCE.swapcase(), "answer", NONCE).splitlines()[1] == "[…]"
+
+
 @given(st.lists(PIECES | ANY_TEXT).map("".join))
 def test_no_text_closes_its_frame(text: str):
     framed = frame(text, "answer", NONCE)

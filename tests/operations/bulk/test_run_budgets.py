@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.errors import Conflict, Invalid
@@ -11,6 +12,8 @@ from redraft.operations.bulk import run_results, runs, scheduler
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.calls.budgets import spent_of_run
 from redraft.settings import ModelPrice
+from redraft.storage.bulk import runs as stored_runs
+from redraft.storage.engine import bulk_tables
 from tests.model_server import ModelServer, Reply
 from tests.operations.bulk.test_runs import DEFAULTS, now, rows, start, under_way, work_off
 from tests.operations.driving import Driver
@@ -106,3 +109,14 @@ def test_a_budget_is_only_raised(priced: Driver, model_server: ModelServer, budg
     assert (caught.value.code, now(priced, run).status) == ("budget_not_raised", "running")
     assert under_way(priced, run)
     scheduler.schedule_all(priced.services)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_locked_run_is_nobody_elses_until_the_unit_of_work_ends(driver: Driver):
+    run_id = start(driver, rows(1)).id
+    free = select(bulk_tables.runs.c.id).with_for_update(skip_locked=True)
+    with driver.services.database.write() as connection, driver.services.database.engine.connect() as other:
+        assert other.scalars(free).all() == [run_id]
+        other.rollback()
+        assert stored_runs.lock(connection, run_id)
+        assert other.scalars(free).all() == []

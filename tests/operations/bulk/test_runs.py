@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid, NotFound
+from redraft.operations.admin import retention
 from redraft.operations.bulk import datasets, run_results, runs, scheduler
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_resources import Run
@@ -387,6 +388,7 @@ def test_the_job_of_a_running_run_is_not_deleted_and_a_success_stays_one(driver:
     driver.run(job_id)
     with pytest.raises(Conflict):
         lifecycle.delete(driver.services, job_id)
+    assert retention.prune(driver.services, retention.too_old(driver.services, 0.0)) == {}
     assert work_off(driver, run).counts.succeeded == 2
     lifecycle.continue_job(driver.services, job_id, ContinueJob())
     lifecycle.cancel(driver.services, job_id)

@@ -315,6 +315,16 @@ def test_of_two_continuations_at_once_one_is_refused(driver: Driver):
     assert driver.row(job.id).continuations == 1
 
 
+def test_a_continuation_of_a_state_that_is_over_is_not_stored(driver: Driver):
+    """In between, another one was stored and has ended."""
+    job_id = driver.run_new().id
+    ready = lifecycle.plan_continuation(driver.services, driver.row(job_id), ContinueJob())
+    go_on(driver, job_id)
+    driver.run(job_id)
+    with driver.services.database.write() as connection:
+        assert lifecycle.store_continuation(connection, ready) is None
+
+
 @pytest.mark.both_databases
 def test_a_deleted_job_is_gone_with_all_that_hung_on_it(driver: Driver):
     job, other = driver.run_new(), driver.run_new()

@@ -120,6 +120,11 @@ def test_a_larger_limit_is_asked_for_where_the_user_set_none(
     assert limits(model_server) == [100, 200, 200]
 
     model_server.log.clear()
+    model_server.script(generate=[cut(finish="max_tokens")] * 2 + ["A"], evaluate=[0.9])
+    driver.run_new()
+    assert limits(model_server) == [100, 200, 400]
+
+    model_server.log.clear()
     model_server.script(generate=[cut(finish="max_tokens"), "A"], evaluate=[0.9])
     driver.run_new(sampling={"max_output_tokens": 60})
     assert limits(model_server) == [60, 60]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import query_parts
@@ -418,6 +418,29 @@ def test_each_due_job_is_taken_by_one_sweeper(database: Database, add_job: AddJo
     assert sorted(taken) == sorted(ids)
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_due_job_that_another_sweeper_holds_is_left_to_it(database: Database, add_job: AddJob):
+    held, free = add_job(), add_job()
+    with database.write() as connection:
+        connection.execute(update(table).values(rung_at=None))
+    with database.engine.connect() as other:
+        other.execute(select(table.c.id).where(table.c.id == held.id).with_for_update())
+        assert due_ids(database) == [free.id]
+
+
+def test_a_claimed_job_is_overdue_some_time_after_its_deadline_and_another_one_at_once(
+    database: Database, add_job: AddJob
+):
+    free, claimed = add_job(), add_job()
+    must_claim(database, claimed)
+    found: list[set[str]] = []
+    for ago_s in (-2.0, 2.0, 9.0):
+        with database.write() as connection:
+            connection.execute(update(table).values(deadline_at=DbNow(-ago_s)))
+            found.append(set(due_steps.overdue(connection, slack_s=5, limit=9)))
+    assert found == [set(), {free.id}, {free.id, claimed.id}]
+
+
 def test_a_stopping_worker_gives_back_its_own_leases_only(database: Database, add_job: AddJob):
     mine, other = add_job(), add_job()
     must_claim(database, mine, owner="wrk_1")
@@ -425,6 +448,7 @@ def test_a_stopping_worker_gives_back_its_own_leases_only(database: Database, ad
     with database.write() as connection:
         # No run: SQLite must not take it for an item of one
         assert transitions.release_leases(connection, "wrk_1") == [("generate", mine.id, 1, None)]
+    assert advance(database, mine.id, 1, step="evaluate") is None
     assert claim(database, mine) is not None
     assert claim(database, other) is None
     assert advance(database, mine.id, 1, step="evaluate") is None
