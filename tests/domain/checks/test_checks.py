@@ -256,7 +256,6 @@ def test_at_least_and_at_most_complement_each_other(noun: str, answer: str, boun
     assert check(f"min_{noun}", answer, value=bound + 1).passed != check(f"max_{noun}", answer, value=bound).passed
 
 
-@pytest.mark.parametrize("spec", EXAMPLES, ids=[each["kind"] for each in EXAMPLES])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -273,10 +272,11 @@ def test_at_least_and_at_most_complement_each_other(noun: str, answer: str, boun
     ],
     ids=["letters", "marks", "items", "brackets", "numbers", "addresses", "dots", "blanks", "fences", "families"],
 )
-def test_no_answer_takes_long(spec: dict[str, Any], answer: str):
+def test_no_answer_takes_long(answer: str):
     """Each of these would take far longer in quadratic time."""
-    with cpu_bound(0.5):
-        assert found(spec, answer, sources=200).message
+    for spec in EXAMPLES:
+        with cpu_bound(0.5):
+            assert found(spec, answer, sources=200).message, spec
 
 
 @pytest.mark.parametrize(

@@ -111,43 +111,42 @@ def streamed(text: str, size: int) -> list[str]:
     return heard[last + 1 :]
 
 
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_the_answer_is_what_follows_the_thinking(frame: str):
-    assert answer_in(frame.format("Paris is <b>it</b>.")) == "Paris is <b>it</b>."
+def test_the_answer_is_what_follows_the_thinking():
+    for name, frame in FRAMES.items():
+        assert answer_in(frame.format("Paris is <b>it</b>.")) == "Paris is <b>it</b>.", name
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_a_streamed_answer_is_what_follows_the_thinking(frame: str, size: int):
-    pieces = streamed(frame.format("Paris is it, and France is big."), size)
-    assert "".join(pieces) == "Paris is it, and France is big."
-    assert len(pieces) > 1 or size == 20
+def test_a_streamed_answer_is_what_follows_the_thinking(size: int):
+    for name, frame in FRAMES.items():
+        pieces = streamed(frame.format("Paris is it, and France is big."), size)
+        assert "".join(pieces) == "Paris is it, and France is big.", name
+        assert len(pieces) > 1 or size == 20, name
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [frame for name, frame in FRAMES.items() if "only" not in name and "opened" not in name and name != "nested"],
-)
-def test_thinking_with_an_opening_tag_is_never_published(frame: str):
-    heard: list[str] = []
-    stream = AnswerStream(heard.append)
-    for char in frame.format("Paris."):
-        stream(char)
-    assert "SECRET" not in "".join(heard)
+def test_thinking_with_an_opening_tag_is_never_published():
+    for name, frame in FRAMES.items():
+        if "only" in name or "opened" in name or name == "nested":
+            continue
+        heard: list[str] = []
+        stream = AnswerStream(heard.append)
+        for char in frame.format("Paris."):
+            stream(char)
+        assert "SECRET" not in "".join(heard), name
 
 
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_a_draft_in_an_evaluators_thinking_is_no_verdict(frame: str):
+def test_a_draft_in_an_evaluators_thinking_is_no_verdict():
     draft = 'SECRET {"score": 0.1, "reasoning": "a draft"} or so'
-    assert parse_verdict(frame.replace("SECRET", draft, 1).replace("{}", GOOD)) == VERDICT
+    for name, frame in FRAMES.items():
+        assert parse_verdict(frame.replace("SECRET", draft, 1).replace("{}", GOOD)) == VERDICT, name
 
 
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_the_reason_for_no_verdict_contains_no_thinking_text(frame: str):
-    for rest in ("Fine.", '{"reasoning": "fine"}', '{"score": '):
-        unusable = parse_verdict(frame.replace("{}", rest))
-        assert isinstance(unusable, Unusable)
-        assert "SECRET" not in unusable.message
+def test_the_reason_for_no_verdict_contains_no_thinking_text():
+    for name, frame in FRAMES.items():
+        for rest in ("Fine.", '{"reasoning": "fine"}', '{"score": '):
+            unusable = parse_verdict(frame.replace("{}", rest))
+            assert isinstance(unusable, Unusable), name
+            assert "SECRET" not in unusable.message, name
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from tests.operations.steps.test_the_loop import verdict
 MakeDriver = Callable[..., Driver]
 HALF = "The capital of France is"
 HALF_VERDICT = '{"score": 0.9, "evaluation_reasoning": "all good and th'
-CUT = ["model_length", "MAX_TOKENS", "max_tokens"]
-FILTERED = ["content_filter: RECITATION", "SAFETY"]
 
 
 def reply_of(models: dict[str, str], words: str, reason: str | None) -> Reply:
@@ -28,15 +26,17 @@ def models(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 # Cases HB-B1.2, HB-B1.4, HB-B1.5, HB-B1.7
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    ("reason", "code"),
+    ("reason", "code", "stream"),
     [
-        *((reason, "output_truncated") for reason in CUT),
-        *((reason, "content_filtered") for reason in FILTERED),
-        ("tool_use", "empty_output"),
-        ("model_context_window_exceeded", "context_too_long"),
-        ("refusal", "refused"),
+        ("model_length", "output_truncated", False),
+        ("MAX_TOKENS", "output_truncated", True),
+        ("max_tokens", "output_truncated", False),
+        ("content_filter: RECITATION", "content_filtered", True),
+        ("SAFETY", "content_filtered", False),
+        ("tool_use", "empty_output", True),
+        ("model_context_window_exceeded", "context_too_long", False),
+        ("refusal", "refused", True),
     ],
 )
 def test_an_answer_that_is_not_whole_is_not_judged(
@@ -52,8 +52,7 @@ def test_an_answer_that_is_not_whole_is_not_judged(
 
 
 # Case HB-B1.1
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("reason", ["insufficient_system_resource", "error"])
+@pytest.mark.parametrize(("reason", "stream"), [("insufficient_system_resource", False), ("error", True)])
 def test_an_answer_that_was_broken_off_is_asked_for_again(
     make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reason: str, *, stream: bool
 ):
@@ -67,8 +66,7 @@ def test_an_answer_that_was_broken_off_is_asked_for_again(
     assert driver.calls(job.id)[0].finish_reason == reason
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("reason", ["vendor_special", None])
+@pytest.mark.parametrize(("reason", "stream"), [("vendor_special", True), (None, False)])
 def test_an_answer_with_an_unclear_end_is_kept_with_a_warning(
     make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reason: str | None, *, stream: bool
 ):
@@ -82,7 +80,7 @@ def test_an_answer_with_an_unclear_end_is_kept_with_a_warning(
 
 
 # Case HB-B2
-@pytest.mark.parametrize("reason", ["MODEL_LENGTH", "abort", "vendor_special", None])
+@pytest.mark.parametrize("reason", ["MODEL_LENGTH", "vendor_special", None])
 def test_a_verdict_that_may_be_cut_is_not_mended_but_asked_for_once_more(
     make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reason: str | None
 ):
@@ -96,11 +94,10 @@ def test_a_verdict_that_may_be_cut_is_not_mended_but_asked_for_once_more(
     assert [call.type for call in driver.calls(job.id)][:3] == ["generate", "evaluate", "repair"]
 
 
-@pytest.mark.parametrize("reason", ["abort", "vendor_special"])
 def test_a_verdict_that_is_cut_twice_is_an_error_without_a_score(
-    make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reason: str | None
+    make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str]
 ):
-    model_server.script(evaluate=[reply_of(models, HALF_VERDICT, reason)])
+    model_server.script(evaluate=[reply_of(models, HALF_VERDICT, "abort")])
     driver = make_driver(**models)
     job = driver.run_new(iter_max=1)
     assert (job.stop_reason, driver.scores(job.id)) == ("evaluator_error", [None])
