@@ -52,7 +52,7 @@ test: $(READY) $(DEV) ## run the tests, which start PostgreSQL and Valkey themse
 check: api-tools lint types contracts audit coverage ## run lint, types, import contracts, audit, then the tests with coverage
 
 chaos: $(READY) $(DEV) api-tools ## break processes under load, then check all rows; SEED=, JOBS=, FAULTS= repeat a run
-	$(BIN)/pytest $(PYTEST_ARGS) -m long
+	$(BIN)/pytest $(PYTEST_ARGS) -m 'long or hypothesis' --hypothesis-profile thorough
 	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) \
 		$(if $(FAULTS),--faults $(FAULTS))
 

@@ -24,9 +24,11 @@ from tests.support.processes import WorkerProcess
 from tests.support.valkey import ValkeyServer
 
 # A property holds or not; how long an example takes says something of the machine.
-hypothesis.settings.register_profile(
-    "any machine", max_examples=50, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+# Each run draws other examples; `make chaos` draws many at once.
+for _profile, _examples in (("any machine", 25), ("thorough", 200)):
+    hypothesis.settings.register_profile(
+        _profile, max_examples=_examples, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
 hypothesis.settings.load_profile("any machine")
 
 # The default draws each traceback with the values of all variables: seconds of CPU where a test makes rows fail.

@@ -172,8 +172,13 @@ ROOTS: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value"), ROOTS)
-@pytest.mark.parametrize(("provider", "stream"), [("openai", True), ("anthropic", False)])
+@pytest.mark.parametrize(
+    ("schema", "value", "provider", "stream"),
+    [
+        *((*root, provider, stream) for root in ROOTS for provider, stream in (("openai", True), ("anthropic", False))),
+        *((*ROOTS[0], provider, stream) for provider, stream in (("openai", False), ("anthropic", True))),
+    ],
+)
 def test_an_answer_that_is_no_object_is_wrapped_on_the_wire_only(
     driver: Driver, model_server: ModelServer, provider: str, *, stream: bool, schema: dict[str, Any], value: Any
 ):
