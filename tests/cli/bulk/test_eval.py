@@ -168,6 +168,11 @@ def test_where_several_exit_codes_fit_one_has_precedence(
     assert exit_of_run(run_in(status, **counts), gates) == code
 
 
+def test_a_run_that_was_given_up_is_not_interrupted():
+    run = run_in("canceled", canceled=1).model_copy(update={"stop_reason": "error"})
+    assert exit_of_run(run, []) == 6
+
+
 def run_in(status: str, **counts: int) -> Run:
     names = ("queued", "running", "succeeded", "failed", "canceled", "invalid", "accepted")
     usage = dict.fromkeys(("calls", "input_tokens", "cached_input_tokens", "output_tokens"), 0)

@@ -34,6 +34,8 @@ SAYINGS: list[tuple[int, Any, str]] = [
     (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}, "provider_quota"),
     (429, openai("Billing hard limit has been reached", "billing_hard_limit_reached"), "provider_quota"),
     # rates
+    (429, openai("You exceeded your current quota. Please retry in 120s."), "provider_rate_limited"),
+    (429, openai("You exceeded your current quota. Please retry in 121s."), "provider_quota"),
     (429, openai("Rate limit reached", "rate_limit_exceeded", "requests"), "provider_rate_limited"),
     (
         429,

@@ -226,6 +226,7 @@ def chunk(content: str | None, finish: str | None = None, **rest: Any) -> str:
             data({**CHUNK, "choices": [], "prompt_filter_results": []}),
             ": keep-alive\n\n",
             chunk("Hi."),
+            data({**CHUNK, "choices": [{"index": 1, "delta": {"content": "Another answer."}}]}),
             chunk("", "stop"),
             data({**CHUNK, "choices": None, "usage": {"prompt_tokens": 7, "completion_tokens": 2}}),
             "data: [DONE]\n\n",
