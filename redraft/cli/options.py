@@ -230,8 +230,18 @@ _HELP = {
     "encourage: ask for a more complete answer (default: revise).",
     "deadline": "Time limit of the whole job, in seconds (default: 600). A job that reaches it ends with its best "
     "answer.",
-    "temperature": "Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses the "
-    "value, the call is repeated without a temperature.",
+    "temperature": "Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses a "
+    "sampling parameter, the call is repeated without it.",
+    "top_p": "Probability mass of the tokens that the generator samples from, 0 to 1 (default: the model's own).",
+    "seed": "Seed of the generator's sampling (default: none). Anthropic's API has none.",
+    "reasoning_effort": "How much the generator reasons before its answer (default: the model's own).",
+    "evaluator_temperature": "Sampling temperature of the evaluators, 0 to 2 (default: the model's own).",
+    "evaluator_top_p": "Probability mass of the tokens that the evaluators sample from, 0 to 1 (default: the model's "
+    "own).",
+    "evaluator_seed": "Seed of the evaluators' sampling (default: none). Anthropic's API has none.",
+    "evaluator_reasoning_effort": "How much the evaluators reason before their verdict (default: the model's own).",
+    "evaluator_max_output_tokens": "Maximum number of tokens of one verdict (default: "
+    "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS).",
     "max_output_tokens": "Maximum number of tokens of one answer (default: the model's limit; for Anthropic "
     "REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS).",
     "max_tokens": "Maximum number of input and output tokens of the whole job (default: no limit). The job ends before "
@@ -265,6 +275,7 @@ class JobOption(NamedTuple):
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
 
+_EFFORTS = "none|minimal|low|medium|high|xhigh|max"
 JOB_OPTIONS = (
     JobOption("resp_format", "resp_format", str, spellings=("--format", "--resp-format")),
     JobOption("eval_crit", "eval_crit", str, spellings=("--crit", "--eval-crit")),
@@ -286,6 +297,14 @@ JOB_OPTIONS = (
     JobOption("deadline", "limits.deadline_s", float),
     JobOption("temperature", "sampling.temperature", float),
     JobOption("max_output_tokens", "sampling.max_output_tokens", int),
+    JobOption("top_p", "sampling.top_p", float),
+    JobOption("seed", "sampling.seed", int),
+    JobOption("reasoning_effort", "sampling.reasoning_effort", str, _EFFORTS),
+    JobOption("evaluator_temperature", "evaluator_sampling.temperature", float),
+    JobOption("evaluator_max_output_tokens", "evaluator_sampling.max_output_tokens", int),
+    JobOption("evaluator_top_p", "evaluator_sampling.top_p", float),
+    JobOption("evaluator_seed", "evaluator_sampling.seed", int),
+    JobOption("evaluator_reasoning_effort", "evaluator_sampling.reasoning_effort", str, _EFFORTS),
     JobOption("max_tokens", "limits.max_tokens", int),
     JobOption("cache", "cache", bool, None, {True: "use"}.get, ("--cache",), default=False),
     JobOption("system", "system_instructions", str, "TEXT"),

@@ -12,6 +12,10 @@ from tests.model_server.requests import Asked
 Quirk = Literal[
     "no_stream_options",
     "no_temperature",
+    "no_top_p",
+    "no_seed",
+    "no_effort",
+    "no_budget",
     "no_max_tokens",
     "no_max_completion_tokens",
     "no_json_schema",
@@ -63,6 +67,14 @@ _REFUSALS: dict[str, _Refusal] = {
     "no_temperature": _Refusal(
         lambda asked: "temperature" in asked.body, _NO_TEMPERATURE, "temperature", "unsupported_value"
     ),
+    "no_top_p": _Refusal(lambda asked: "top_p" in asked.body, "Unrecognized request argument supplied: top_p"),
+    "no_seed": _Refusal(lambda asked: "seed" in asked.body, "Unknown parameter: 'seed'.", "seed", "unknown_parameter"),
+    "no_effort": _Refusal(
+        lambda asked: "reasoning_effort" in asked.body,
+        "Unsupported value: 'reasoning_effort' does not support this value with this model.",
+        "reasoning_effort",
+        "unsupported_value",
+    ),
     "no_max_tokens": _Refusal(
         lambda asked: "max_tokens" in asked.body, _OLD_LIMIT, "max_tokens", "unsupported_parameter"
     ),
@@ -83,8 +95,21 @@ _OF_ANTHROPIC: dict[str, _Refusal] = {
     "no_temperature": _Refusal(
         lambda asked: "temperature" in asked.body, "`temperature` is deprecated for this model."
     ),
+    "no_top_p": _Refusal(
+        lambda asked: {"top_p", "temperature"} <= asked.body.keys(),
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+    ),
+    "no_effort": _Refusal(
+        lambda asked: "effort" in (asked.body.get("output_config") or {}),
+        "This model does not support the effort parameter.",
+    ),
+    "no_budget": _Refusal(
+        lambda asked: (asked.body.get("thinking") or {}).get("type") == "enabled",
+        '"thinking.type.enabled" is not supported for this model.',
+    ),
     "no_json_schema": _Refusal(
-        lambda asked: "output_config" in asked.body, "output_config.format: Extra inputs are not permitted"
+        lambda asked: "format" in (asked.body.get("output_config") or {}),
+        "output_config.format: Extra inputs are not permitted",
     ),
     "no_system": _Refusal(lambda asked: "system" in asked.body, "system: Extra inputs are not permitted"),
 }

@@ -64,21 +64,32 @@ def _read_pairs(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A form field, the group of its request field, and functions that convert between text and value."""
+    """A form field, the group of its request field, and functions that convert between text and value.
+
+    The prefix of a name distinguishes fields that have the same name in two groups.
+    """
 
     name: str
     label: str
     group: str = ""
     read: Callable[[str], Any] = str
     write: Callable[[Any], str] = str
+    prefix: str = ""
 
     @property
     def path(self) -> tuple[str, ...]:
-        return (self.group, self.name) if self.group else (self.name,)
+        own = self.name.removeprefix(self.prefix)
+        return (self.group, own) if self.group else (own,)
 
 
-def _number(name: str, label: str, group: str = "") -> _Field:
-    return _Field(name, label, group, read_number, lambda value: str(int(value) if value == int(value) else value))
+def _number(name: str, label: str, group: str = "", prefix: str = "") -> _Field:
+    return _Field(
+        name, label, group, read_number, lambda value: str(int(value) if value == int(value) else value), prefix
+    )
+
+
+_EVALUATOR = "evaluator_"
+_OF_EVALUATOR = "evaluator_sampling"
 
 
 _FIELDS = (
@@ -96,6 +107,14 @@ _FIELDS = (
     _Field("answer_schema", "Schema of the answer", "", _read_schema, _write_json),
     _number("temperature", "Temperature", "sampling"),
     _number("max_output_tokens", "Maximum tokens of one answer", "sampling"),
+    _number("top_p", "Top p", "sampling"),
+    _number("seed", "Seed", "sampling"),
+    _Field("reasoning_effort", "Reasoning effort", "sampling", str.strip),
+    _number("evaluator_temperature", "Evaluator temperature", _OF_EVALUATOR, _EVALUATOR),
+    _number("evaluator_max_output_tokens", "Maximum tokens of one verdict", _OF_EVALUATOR, _EVALUATOR),
+    _number("evaluator_top_p", "Evaluator top p", _OF_EVALUATOR, _EVALUATOR),
+    _number("evaluator_seed", "Evaluator seed", _OF_EVALUATOR, _EVALUATOR),
+    _Field("evaluator_reasoning_effort", "Evaluator reasoning effort", _OF_EVALUATOR, str.strip, str, _EVALUATOR),
     _number("deadline_s", "Time limit of the job, in seconds", "limits"),
     _number("max_cost_usd", "Maximum cost of the job, in USD", "limits"),
     _number("max_tokens", "Maximum tokens of the job", "limits"),

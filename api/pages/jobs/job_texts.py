@@ -86,7 +86,20 @@ _GROUPS = {
         "min_answer_chars": "Shortest evaluated answer",
     },
     "limits": {"deadline_s": "Time limit (s)", "max_cost_usd": "Maximum cost (USD)", "max_tokens": "Maximum tokens"},
-    "sampling": {"temperature": "Temperature", "max_output_tokens": "Maximum tokens of one answer"},
+    "sampling": {
+        "temperature": "Temperature",
+        "top_p": "Top p",
+        "reasoning_effort": "Reasoning effort",
+        "seed": "Seed",
+        "max_output_tokens": "Maximum tokens of one answer",
+    },
+    "evaluator_sampling": {
+        "temperature": "Evaluator temperature",
+        "top_p": "Evaluator top p",
+        "reasoning_effort": "Evaluator reasoning effort",
+        "seed": "Evaluator seed",
+        "max_output_tokens": "Maximum tokens of one verdict",
+    },
 }
 
 

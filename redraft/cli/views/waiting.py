@@ -24,7 +24,9 @@ from redraft.operations.jobs.resources import Job
 from redraft.operations.services import Services
 
 # Warnings that workers add. Warnings of the submission were printed when the job was submitted
-_LATE_WARNINGS = frozenset({"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced"})
+_LATE_WARNINGS = frozenset(
+    {"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced", "parameter_not_sent"}
+)
 _CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
 

@@ -2,9 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from redraft.domain.calls.model_names import ModelRef
+
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class SamplingParameters(TypedDict, total=False):
+    """Parameters of a call that are sent unless they are None."""
+
+    temperature: float | None
+    top_p: float | None
+    seed: int | None
+    reasoning_effort: ReasoningEffort | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +72,6 @@ class Chat:
     max_output_tokens: int | None = None
     stream: bool = False
     limit_origin: LimitOrigin | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    reasoning_effort: ReasoningEffort | None = None

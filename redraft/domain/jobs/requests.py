@@ -24,6 +24,7 @@ from redraft.domain.bodies.fields import (
     rejecting,
 )
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
+from redraft.domain.jobs.sampling import Sampling
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
 
@@ -81,19 +82,6 @@ class Limits(StrictModel):
     deadline_s: float = Field(default=600, gt=0, le=86_400, allow_inf_nan=False)
     max_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000, allow_inf_nan=False)
     max_tokens: int | None = Field(default=None, ge=1, le=10**12, description="Input and output together.")
-
-
-class Sampling(StrictModel):
-    """Sampling parameters. A parameter that is null is not sent to the provider."""
-
-    temperature: float | None = Field(
-        default=None,
-        ge=0,
-        le=2,
-        allow_inf_nan=False,
-        description="Of the generator. null: not sent. If the model refuses it, the call is repeated without it.",
-    )
-    max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class Webhook(StrictModel):
@@ -213,7 +201,11 @@ class EvaluationFields(StrictModel):
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
-    sampling: Sampling = Sampling()
+    sampling: Sampling = Field(default=Sampling(), description="Of the generator.")
+    evaluator_sampling: Sampling = Field(
+        default=Sampling(),
+        description="Of the evaluators, the panel and the audit. A retry has twice the output limit.",
+    )
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
     metadata: Metadata = Field(default={})

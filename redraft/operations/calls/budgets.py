@@ -107,7 +107,8 @@ def _worst_usage(body: Mapping[str, Any]) -> Usage:
 
 def worst_cost(services: Services, request: AnyRequest) -> int:
     """Return the maximum cost of the most expensive first call of a normalised request, in 1e-9 USD; 0 if unknown."""
-    output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, services.settings.evaluator_max_output_tokens)
+    verdict = request.evaluator_sampling.max_output_tokens or services.settings.evaluator_max_output_tokens
+    output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, verdict)
     usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
     return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
 

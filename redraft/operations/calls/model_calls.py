@@ -3,12 +3,12 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt, keep_stable_parts
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt, SamplingParameters, keep_stable_parts
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import TRUNCATED, job_error
@@ -19,7 +19,7 @@ from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
 from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
-from redraft.providers.shared.capabilities import loose_form, schema_in
+from redraft.providers.shared.capabilities import loose_form, parameters_not_sent, schema_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY
 from redraft.providers.shared.schemas import unwrapped, why_not_strict, wraps
@@ -78,6 +78,7 @@ class Outcome:
         came_second: whether the ledger already has another reply for the slot, which is used instead.
         cut: the text of a reply that was cut off; `error` has the reason.
         loose_schema: the form of the sent schema and the reason for it, if the provider does not enforce the schema.
+        not_sent: the sampling parameters that were left out, because the model or its API does not accept them.
     """
 
     slot: Slot
@@ -93,6 +94,7 @@ class Outcome:
     came_second: bool = False
     cut: CutReply | None = None
     loose_schema: str | None = None
+    not_sent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Ask:
 
     prompt: Prompt
     model: str
-    temperature: float | None = None
+    parameters: SamplingParameters = field(default_factory=SamplingParameters)
     max_output_tokens: int | None = None
     stream: bool = False
     limit_origin: LimitOrigin | None = None
@@ -113,10 +115,10 @@ class Ask:
             system=self.prompt.system,
             messages=self.prompt.messages,
             reply_schema=self.prompt.reply_schema,
-            temperature=self.temperature,
             max_output_tokens=max_output_tokens,
             stream=self.stream,
             limit_origin=origin,
+            **self.parameters,
         )
 
 
@@ -232,6 +234,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
         model=str(planned.chat.model),
         is_cached=True,
         loose_schema=_loose_schema(planned),
+        not_sent=parameters_not_sent(planned.chat, planned.body),
     )
 
 
@@ -259,6 +262,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         seconds=seconds,
         model=str(planned.chat.model),
         loose_schema=_loose_schema(planned),
+        not_sent=parameters_not_sent(planned.chat, planned.body),
     )
 
 
@@ -347,6 +351,15 @@ def loose_schemas(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
             "message": f"{model} got the answer's schema {how}; code checks the answer.",
         }
         for model, how in found
+    ]
+
+
+def parameters_left_out(outcomes: Iterable[Outcome]) -> list[dict[str, str]]:
+    """Return warnings about sampling parameters that a model does not accept."""
+    found = dict.fromkeys((o.model, name) for o in outcomes if o.text is not None for name in o.not_sent)
+    return [
+        {"code": "parameter_not_sent", "message": f"{model} does not accept {name}, so it was called without it."}
+        for model, name in found
     ]
 
 

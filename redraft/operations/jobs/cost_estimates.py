@@ -120,7 +120,7 @@ def _worst_calls(services: Services, request: AnyRequest) -> Iterator[Calls]:
     # The prompt holds the request. The schema of the reply is also sent, and holds the criteria a second time
     repeated = {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
     prompt = _tokens(dump(request)) + _tokens(repeated) + _TEMPLATE_TOKENS
-    reply = services.settings.evaluator_max_output_tokens
+    reply = request.evaluator_sampling.max_output_tokens or services.settings.evaluator_max_output_tokens
     groups = len(groups_of(request.rubric, services.settings.criteria_per_call))
     answers, audited, answer = 1, 1, 0
     if isinstance(request, GenerateAnswer):

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection
 
-from redraft.domain.calls.conversation import Prompt, keep_stable_parts
+from redraft.domain.calls.conversation import LimitOrigin, Prompt, keep_stable_parts
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import CombinedVerdict, EvaluatorVerdict, combine, groups_of, merge_parts
 from redraft.domain.evaluation.json_extraction import Unusable
@@ -38,7 +38,9 @@ from redraft.storage.jobs.history import IterationRecord
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 # After an accepted first call, only the longer prompt of the retry can cause these failures.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
-
+# The output limit of a retry, as a multiple of the first limit. Reasoning that used up the first limit needs more
+_REPAIR_FACTOR = 2
+_REASONING_FACTOR = 4
 
 # The profile versions that each database contains, so that an evaluation does not query them again.
 _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
@@ -120,14 +122,18 @@ def _plan_call(
     step: StepContext,
     question: EvaluatorQuestion,
     *,
-    is_second: bool = False,
+    factor: int = 1,
     complaint: str | None = None,
     calls_at_once: int = 1,
 ) -> PlannedCall:
-    providers = step.services.providers
-    budget = providers.verdict_tokens(parse_model(question.model)) * (2 if is_second else 1)
+    providers, sampling = step.services.providers, step.request.evaluator_sampling
+    own = sampling.max_output_tokens
+    limit = (own or providers.verdict_tokens(parse_model(question.model))) * factor
+    is_second = factor > 1
     origin = providers.verdict_limit_origin(is_second=is_second)
-    ask = Ask(prompt_of(step, question, complaint), question.model, max_output_tokens=budget, limit_origin=origin)
+    if own and not is_second:
+        origin = LimitOrigin("evaluator_sampling.max_output_tokens", is_fixed=True)
+    ask = Ask(prompt_of(step, question, complaint), question.model, sampling.parameters, limit, limit_origin=origin)
     kind = "repair" if is_second else "verify_claims" if profile_of(step).reply.claims else "evaluate"
     return context.plan(step, _slot(step, question, is_second=is_second), kind, ask, calls_at_once=calls_at_once)
 
@@ -259,10 +265,9 @@ def _retry(
     if row is not None:
         return _second(step, question, (*made, recorded_outcome(slot, row)))
     complaint = None if unusable.kind == "truncated" else unusable.message
+    factor = _REASONING_FACTOR if _is_reasoning_alone(made[-1]) else _REPAIR_FACTOR
     try:
-        asked = context.retry(
-            step, made[-1], lambda now: _plan_call(now, question, is_second=True, complaint=complaint)
-        )
+        asked = context.retry(step, made[-1], lambda now: _plan_call(now, question, factor=factor, complaint=complaint))
     except BudgetExhausted as error:
         return _failed(step, question, made, "evaluator_invalid", f"{unusable.message} {error}")
     if asked is None:
@@ -270,6 +275,11 @@ def _retry(
     stored, planned = asked
     again = yield from context.call(step, planned)
     return _second(step, question, (*made[:-1], stored, *again))
+
+
+def _is_reasoning_alone(outcome: Outcome) -> bool:
+    """Whether the output limit cut the reply before its first text."""
+    return outcome.cut is not None and not outcome.cut.text.strip()
 
 
 def _second(step: StepContext, question: EvaluatorQuestion, made: tuple[Outcome, ...]) -> EvaluatorReply:

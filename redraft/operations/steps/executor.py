@@ -24,7 +24,7 @@ from redraft.errors import ProviderError
 from redraft.messages import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import unclear_ends
-from redraft.operations.calls.model_calls import PlannedCall, loose_schemas
+from redraft.operations.calls.model_calls import PlannedCall, loose_schemas, parameters_left_out
 from redraft.operations.calls.step_work import Pace, Work
 from redraft.operations.request_views import models_of, parse_request, step_iteration
 from redraft.operations.results.completion import complete
@@ -135,7 +135,7 @@ def _do(
 
 def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
     """Add warnings about the used replies to the new columns of the job."""
-    found = [*unclear_ends(result.outcomes), *loose_schemas(result.outcomes)]
+    found = [*unclear_ends(result.outcomes), *loose_schemas(result.outcomes), *parameters_left_out(result.outcomes)]
     new = [warning for warning in found if warning not in step.job.warnings]
     if result.values is None or not new:
         return result

@@ -86,7 +86,7 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
     sampling, model = request.sampling, _model(step)
     limit = sampling.max_output_tokens or larger_limit(step.records, model)
     origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
-    ask = Ask(prompt, model, sampling.temperature, limit, request.stream, origin)
+    ask = Ask(prompt, model, sampling.parameters, limit, request.stream, origin)
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 

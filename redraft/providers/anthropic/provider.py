@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from redraft.domain.calls.conversation import keep_stable_parts
+from redraft.domain.calls.conversation import ReasoningEffort, keep_stable_parts
 from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
-from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, with_schema_in_words
+from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, plain_parameters, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
@@ -24,6 +24,16 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
 _NO_KEY = "none"
+# The smallest budget that the API accepts
+_THINKING_MIN = 1024
+_THINKING_TOKENS: Mapping[ReasoningEffort, int] = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 4096,
+    "high": 8192,
+    "xhigh": 16_384,
+    "max": 32_768,
+}
 # No model of Anthropic caches fewer than 1,024 tokens
 _CACHED_CHARS_MIN = 4096
 
@@ -71,11 +81,11 @@ class AnthropicProvider:
             body["system"] = sendable(chat.system)
         if chat.reply_schema is not None and (wire := wire_schema(chat.reply_schema.schema)) is not None:
             body["output_config"] = {"format": {"type": "json_schema", "schema": wire.schema}}
-        if chat.temperature is not None:
-            body["temperature"] = chat.temperature
+        body |= plain_parameters(replace(chat, seed=None))
         if chat.stream:
             body["stream"] = True
-        return self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
+        body = self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
+        return _with_reasoning(body, chat.reasoning_effort, is_budget="effort_as_budget" in adaptations)
 
     async def send(
         self,
@@ -138,6 +148,22 @@ class AnthropicProvider:
         )
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
         return Sender(client, http, endpoint)
+
+
+def _with_reasoning(body: dict[str, Any], effort: ReasoningEffort | None, *, is_budget: bool) -> dict[str, Any]:
+    """Add the reasoning effort. Models that accept no effort accept a budget of thinking tokens."""
+    if effort is None:
+        return body
+    if effort == "none":
+        return {**body, "thinking": {"type": "disabled"}}
+    if not is_budget:
+        config = {**body.get("output_config", {}), "effort": "low" if effort == "minimal" else effort}
+        return {**body, "thinking": {"type": "adaptive"}, "output_config": config}
+    # The thinking counts against the output limit, so half of it remains for the text
+    budget = min(_THINKING_TOKENS[effort], body["max_tokens"] // 2)
+    if budget < _THINKING_MIN:
+        return body
+    return {**body, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

@@ -12,7 +12,13 @@ from typing import Any
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.streams import OpenAIChunks
-from redraft.providers.shared.capabilities import Adaptation, CapabilityMemory, adapted_chat, with_schema_in_words
+from redraft.providers.shared.capabilities import (
+    Adaptation,
+    CapabilityMemory,
+    adapted_chat,
+    plain_parameters,
+    with_schema_in_words,
+)
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
@@ -123,8 +129,9 @@ def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation]
     if chat.reply_schema is not None:
         is_loose = "json_object" in adaptations
         body["response_format"] = {"type": "json_object"} if is_loose else _response_format(chat.reply_schema)
-    if chat.temperature is not None:
-        body["temperature"] = chat.temperature
+    body |= plain_parameters(chat)
+    if chat.reasoning_effort is not None:
+        body["reasoning_effort"] = chat.reasoning_effort
     if chat.max_output_tokens is not None:
         body[_limit_name(limit_name, adaptations)] = chat.max_output_tokens
     if chat.stream:

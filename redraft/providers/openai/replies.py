@@ -64,13 +64,23 @@ def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
 def usage_of(body: Mapping[str, Any]) -> Usage:
     usage = object_of(body.get("usage"))
     details = object_of(usage.get("prompt_tokens_details"))
+    reasoning = token_count(object_of(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     return Usage(
         input_tokens=token_count(usage.get("prompt_tokens")),
         cached_input_tokens=token_count(details.get("cached_tokens")),
         cache_write_input_tokens=token_count(details.get("cache_write_tokens")),
-        output_tokens=token_count(usage.get("completion_tokens")),
-        reasoning_tokens=token_count(object_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        output_tokens=_output_tokens(usage, reasoning),
+        reasoning_tokens=reasoning,
     )
+
+
+def _output_tokens(usage: Mapping[str, Any], reasoning: int | None) -> int | None:
+    """Return the output tokens with the reasoning tokens, which some servers count only in the total."""
+    prompt, completion = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
+    total = token_count(usage.get("total_tokens"))
+    if prompt is None or completion is None or total is None or not reasoning:
+        return completion
+    return completion + reasoning if total == prompt + completion + reasoning else completion
 
 
 def _failure(

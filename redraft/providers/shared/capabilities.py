@@ -25,11 +25,17 @@ Adaptation = Literal[
     "no_stream_options",
     "other_limit_name",
     "no_temperature",
+    "no_top_p",
+    "no_seed",
+    "effort_as_budget",
+    "no_reasoning_effort",
     "no_cache_control",
     "json_object",
     "schema_in_words",
     "system_in_turn",
 ]
+
+SAMPLING_NAMES = ("temperature", "top_p", "seed", "reasoning_effort")
 
 _MODELS_MAX = 256
 _WORDS_CHARS = 2000
@@ -38,7 +44,7 @@ _UNSUPPORTED = re.compile(
     r"unsupported|not (currently )?(support|permitted|allowed|available|enabled|implemented|recogni[sz]ed)"
     r"|(does|do|is|are)(n't| not) (support|allow|recogni[sz]e)|unrecogni[sz]ed|unknown|unexpected"
     r"|extra (inputs|fields|param|keys)|deprecated|no longer|only .{0,30}(allowed|supported|set)"
-    r"|may only|cannot be used|unavailable|incompatible",
+    r"|may only|cannot (both )?be (used|specified)|unavailable|incompatible",
     re.IGNORECASE,
 )
 _UNKNOWN_NAME = re.compile(
@@ -113,8 +119,8 @@ def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, take
 
 def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
     """Apply the adaptations that both wire formats have in common."""
-    if "no_temperature" in adaptations:
-        chat = replace(chat, temperature=None)
+    left_out = {name: None for name in SAMPLING_NAMES if f"no_{name}" in adaptations}
+    chat = replace(chat, **left_out) if left_out else chat
     if chat.reply_schema is not None and {"json_object", "schema_in_words"} & set(adaptations):
         words = _in_words(chat.reply_schema.schema, chat.messages)
         chat = replace(chat, system=f"{chat.system}\n\n{words}" if chat.system.strip() else words)
@@ -123,6 +129,22 @@ def adapted_chat(chat: Chat, adaptations: Collection[Adaptation]) -> Chat:
     if "system_in_turn" in adaptations and chat.system.strip():
         chat = replace(chat, system="", messages=_with_system(chat.system, chat.messages))
     return chat
+
+
+def plain_parameters(chat: Chat) -> dict[str, Any]:
+    """Return the sampling parameters that have the same name in both wire formats."""
+    found = {"temperature": chat.temperature, "top_p": chat.top_p, "seed": chat.seed}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def parameters_not_sent(chat: Chat, body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sampling parameters of a chat that are not in its request."""
+    spelled = {"reasoning_effort": ("reasoning_effort", "reasoning", "thinking")}
+    return tuple(
+        name
+        for name in SAMPLING_NAMES
+        if getattr(chat, name) is not None and not body.keys() & set(spelled.get(name, (name,)))
+    )
 
 
 class CapabilityMemory:
@@ -136,6 +158,8 @@ class CapabilityMemory:
     def of_chat(self, chat: Chat) -> frozenset[Adaptation]:
         """Return the adaptations that the model and the schema of a chat need."""
         known = self.of(chat.model.name)
+        if chat.reasoning_effort is not None:
+            known |= self.of(_with_effort(chat.model.name, chat.reasoning_effort))
         wire = wire_schema(chat.reply_schema.schema) if chat.reply_schema else None
         return known if wire is None else known | self.of(_with_schema(chat.model.name, wire.schema))
 
@@ -167,9 +191,7 @@ class CapabilityMemory:
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
             return
-        model, schema = str(sent["model"]), schema_in(sent)
-        is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(read_error_body(error.response).message))
-        self.learn(_with_schema(model, schema) if is_own_fault else model, found)
+        self.learn(_learned_for(error, sent, found), found)
         error.is_adapted = True
 
     def _adapt_limit(self, error: ProviderError, sent: Mapping[str, Any], origin: LimitOrigin) -> None:
@@ -185,6 +207,20 @@ class CapabilityMemory:
         told = told if told.endswith((".", "!", "?")) else f"{told}."
         error.reword(f"{told} {limit_advice(refusal, origin, lowered)}")
         error.is_adapted = lowered is not None and not origin.is_fixed
+
+
+def _learned_for(error: ProviderError, sent: Mapping[str, Any], found: Adaptation) -> str:
+    """Return the name under which an adaptation is learned: the model, or the model with this schema or effort."""
+    model, schema, effort = str(sent["model"]), schema_in(sent), effort_in(sent)
+    if found in {"effort_as_budget", "no_reasoning_effort"}:
+        # A model may accept other values. A budget is refused for all values
+        return _with_effort(model, effort) if effort else model
+    is_own_fault = schema is not None and bool(_THIS_SCHEMA.search(read_error_body(error.response).message))
+    return _with_schema(model, schema) if is_own_fault else model
+
+
+def _with_effort(model: str, effort: str) -> str:
+    return f"{model}#effort={effort}"
 
 
 def _with_schema(model: str, schema: Any) -> str:
@@ -203,9 +239,18 @@ def schema_in(body: Mapping[str, Any]) -> Any:
     return None
 
 
+def effort_in(body: Mapping[str, Any]) -> str | None:
+    """Return the reasoning effort in a request body of either wire format. None if it has none, or a token budget."""
+    if body.get("thinking") == {"type": "disabled"}:
+        return "none"
+    config: Mapping[str, Any] = body.get("output_config") or {}
+    effort = body.get("reasoning_effort") or config.get("effort")
+    return str(effort) if effort else None
+
+
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
     """Name the form in which the schema was sent. None if there is no schema, or the provider enforces it."""
-    if chat.reply_schema is None or "output_config" in body:
+    if chat.reply_schema is None or "format" in body.get("output_config", {}):
         return None
     wanted: Any = body.get("response_format") or {}
     if wanted.get("type") == "json_schema":
@@ -245,6 +290,11 @@ def _refuses(name: str) -> Callable[[ErrorBody], bool]:
     return lambda said: _names(said, name) and _is_unsupported(said)
 
 
+def _refuses_effort(said: ErrorBody) -> bool:
+    # Each server words the values that it accepts in its own way
+    return bool(re.search(r"reasoning|thinking|effort", f"{said.param} {said.message}", re.IGNORECASE))
+
+
 def _refuses_schema(said: ErrorBody) -> bool:
     return said.param.startswith(("response_format", "output_config")) or bool(_SCHEMA.search(said.message))
 
@@ -263,8 +313,16 @@ def _has(name: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda sent: name in sent
 
 
+def _has_effort_of_messages(sent: Mapping[str, Any]) -> bool:
+    return "effort" in (sent.get("output_config") or {})
+
+
+def _has_effort(sent: Mapping[str, Any]) -> bool:
+    return "reasoning_effort" in sent or "thinking" in sent
+
+
 def _has_format(sent: Mapping[str, Any]) -> bool:
-    return "response_format" in sent or "output_config" in sent
+    return "response_format" in sent or "format" in (sent.get("output_config") or {})
 
 
 def _has_json_schema(sent: Mapping[str, Any]) -> bool:
@@ -284,7 +342,12 @@ def _has_cache_control(sent: Mapping[str, Any]) -> bool:
 # and only after another refusal by words
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
+    # Some models accept a temperature or top_p, but not both
+    _Rule("no_top_p", _has("top_p"), _refuses("top_p")),
     _Rule("no_temperature", _has("temperature"), _refuses("temperature")),
+    _Rule("no_seed", _has("seed"), _refuses("seed")),
+    _Rule("effort_as_budget", _has_effort_of_messages, _refuses_effort),
+    _Rule("no_reasoning_effort", _has_effort, _refuses_effort),
     _Rule("no_cache_control", _has_cache_control, _refuses("cache_control")),
     _Rule("schema_in_words", _has_format, _refuses_format),
     _Rule("json_object", _has_json_schema, _refuses_schema),

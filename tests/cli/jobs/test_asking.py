@@ -41,7 +41,9 @@ def test_each_option_becomes_its_field(office: Shell, provider: ModelServer) -> 
     options = ["--format", "short", "--crit", "good", "--iter-max", "1", "--threshold", "0", "--model", "openai:a"]
     options += ["--model", "openai:b", "--evaluator-model", "openai:c", "--candidates", "2", "--strategy", "fresh"]
     options += ["--deadline", "50", "--temperature", "1", "--max-output-tokens", "99", "--system", "Be kind."]
-    options += ["--reference", "Paris", "--max-tokens", "99000", "--cache", "--json"]
+    options += ["--top-p", "0.5", "--seed", "7", "--reasoning-effort", "low", "--evaluator-temperature", "0"]
+    options += ["--evaluator-max-output-tokens", "900", "--evaluator-reasoning-effort", "high", "--evaluator-seed", "8"]
+    options += ["--evaluator-top-p", "0.9", "--reference", "Paris", "--max-tokens", "99000", "--cache", "--json"]
     request = office.run("ask", "Go.", *options).data["request"]
     assert request["model"] == ["openai:a", "openai:b"]
     assert (request["resp_format"], request["eval_crit"], request["candidates"]) == ("short", "good", 2)
@@ -49,7 +51,9 @@ def test_each_option_becomes_its_field(office: Shell, provider: ModelServer) -> 
     assert request["revision"] == {"strategy": "fresh", "from": "best"}
     assert request["limits"] == {"deadline_s": 50, "max_cost_usd": None, "max_tokens": 99000}
     assert request["cache"] == "use"
-    assert request["sampling"] == {"temperature": 1, "max_output_tokens": 99}
+    names = ("temperature", "top_p", "max_output_tokens", "reasoning_effort", "seed")
+    assert request["sampling"] == dict(zip(names, (1, 0.5, 99, "low", 7), strict=True))
+    assert request["evaluator_sampling"] == dict(zip(names, (0, 0.9, 900, "high", 8), strict=True))
     assert (request["system_instructions"], request["reference"]) == ("Be kind.", "Paris")
 
 
@@ -80,7 +84,8 @@ def test_a_request_file_is_taken_and_options_win_over_it(office: Shell, provider
     request = done.data["request"]
     assert (request["instruct"], request["iter_max"]) == ("From the file.", 1)
     assert request["metadata"] == {"a": "1", "b": "2"}
-    assert request["sampling"] == {"temperature": 0.5, "max_output_tokens": 9}
+    named = {name: value for name, value in request["sampling"].items() if value is not None}
+    assert named == {"temperature": 0.5, "max_output_tokens": 9}
 
 
 @pytest.mark.parametrize("argument", [[], ["-"]])

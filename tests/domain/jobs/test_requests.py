@@ -13,6 +13,7 @@ from redraft.domain.jobs.requests import ContinueJob, EvaluateAnswer, GenerateAn
 from redraft.domain.text.cleaning import clean_json
 
 LEAST = {"instruct": "Q", "eval_crit": "C"}
+SAMPLING = dict.fromkeys(("temperature", "top_p", "max_output_tokens", "reasoning_effort", "seed"))
 SHARED = {
     "instruct": "Q",
     "resp_format": "",
@@ -35,7 +36,8 @@ SHARED = {
     "conversation": [],
     "reference": None,
     "limits": {"deadline_s": 600, "max_cost_usd": None, "max_tokens": None},
-    "sampling": {"temperature": None, "max_output_tokens": None},
+    "sampling": SAMPLING,
+    "evaluator_sampling": SAMPLING,
     "cache": "off",
     "webhook": None,
     "metadata": {},
@@ -87,6 +89,13 @@ def test_a_threshold_of_0_is_a_value_and_not_unset(threshold):
 @pytest.mark.parametrize("threshold", [-0.01, 1.01, 80, "0.8", True, None, math.nan, math.inf])
 def test_a_threshold_is_a_number_from_0_to_1(threshold):
     assert errors(score_threshold=threshold)[0][0] == ("score_threshold",)
+
+
+def test_a_request_that_was_stored_without_the_newer_parameters_is_read():
+    stored = dump(read())
+    del stored["evaluator_sampling"]
+    stored["sampling"] = {"temperature": 0.5, "max_output_tokens": None}
+    assert GenerateAnswer.model_validate(stored) == read(sampling={"temperature": 0.5})
 
 
 def test_a_temperature_of_0_is_a_value_and_not_unset():
@@ -158,6 +167,9 @@ def test_wrong_types_and_sizes_are_refused_at_their_place(field, wrong):
         (("sampling", "temperature"), {"sampling": {"temperature": 3}}),
         (("sampling", "temperature"), {"sampling": {"temperature": True}}),
         (("sampling", "max_output_tokens"), {"sampling": {"max_output_tokens": 0}}),
+        (("sampling", "reasoning_effort"), {"sampling": {"reasoning_effort": "some"}}),
+        (("sampling", "seed"), {"sampling": {"seed": 1.5}}),
+        (("evaluator_sampling", "top_p"), {"evaluator_sampling": {"top_p": 1.1}}),
         (("conversation", 0), {"conversation": [["only one"]]}),
         (("conversation", 0), {"conversation": [["a", "b", "c"]]}),
         (("conversation", 0, 1), {"conversation": [["a", None]]}),
@@ -301,6 +313,7 @@ def requests_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, An
             "revision": st.fixed_dictionaries({}, optional={"from": st.sampled_from(["best", "last"])}),
             "metadata": st.dictionaries(texts, texts, max_size=3),
             "sampling": st.fixed_dictionaries({"temperature": st.none() | st.floats(0, 2)}),
+            "evaluator_sampling": st.fixed_dictionaries({"top_p": st.none() | st.floats(0, 1)}),
         },
     )
 
@@ -360,7 +373,7 @@ def test_the_normal_form_reads_back_as_the_same_request(values):
     request = GenerateAnswer.model_validate(values)
     stored = from_json(to_json(dump(request)))
     assert GenerateAnswer.model_validate(stored) == request
-    nested = {"revision", "sampling"}
+    nested = {"revision", "sampling", "evaluator_sampling"}
     assert {name: dump(request)[name] for name in values.keys() - nested} == {
         name: value for name, value in values.items() if name not in nested
     }
