@@ -1,9 +1,9 @@
 """Authenticates requests and limits their rate. Only the paths in OPEN_PATHS and OPEN_PREFIX are public.
 
-With API keys, a request needs a valid key with the scope that follows from its method and path. So a new route cannot
-lack a check of its scope. A browser that has signed in sends a cookie instead of a key; only requests from Redraft's
-own pages are accepted with a cookie. Without API keys (loopback), only requests from Redraft's own pages and from
-programs on this machine are accepted. So no web site can reach the API through the user's browser, for example by DNS
+With API keys, a request needs a valid key with the scope that follows from its method and path. So every new route has
+a check of its scope. A browser that has signed in sends a cookie instead of a key; only requests from Redraft's own
+pages are accepted with a cookie. Without API keys (loopback), only requests from Redraft's own pages and from programs
+on this machine are accepted. So other web sites cannot reach the API through the user's browser, for example by DNS
 rebinding.
 """
 

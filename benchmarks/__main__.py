@@ -1,4 +1,4 @@
-"""`make bench`: Redraft beside a minimal Celery app and bare loops; README.md says how to read the tables.
+"""`make bench`: compares Redraft with a minimal Celery app and with bare loops. README.md explains the tables.
 
 Machines are noisy: read the ratios, not the numbers. Rounds are interleaved; the medians are shown.
 """
@@ -75,10 +75,10 @@ class Bench:
     def latency(self) -> None:
         load = Load(8, 1, 0.0)
         with model_server(0.0) as url:
-            # The median of short runs, as below: one pause of the machine must not count
+            # The median of several short runs, so that a single pause of the machine does not change the result
             runs = [run_bare(url, load, sharded=False).seconds for _ in range(12)]
         bare_ms = statistics.median(runs) * 1000 / load.calls * 2
-        self._console.print(f"an iteration's two calls by themselves: {bare_ms:.1f} ms", style="dim")
+        self._console.print(f"the two bare calls of an iteration: {bare_ms:.1f} ms", style="dim")
         database_url = self._postgres.url_of(self._postgres.create_database())
         rows = {
             "minimal Celery": lambda url: measure_celery_ms(url, bare_ms, self._postgres, self._valkey),
@@ -88,12 +88,12 @@ class Bench:
         table = Table("", "p50 ms", "p99 ms", "of Celery", title="C: added ms per iteration, one job, idle machine")
         celery_ms = 0.0
         for name, run in rows.items():
-            # A server for each: it counts the scores of a job by the job's number
+            # Each contender has its own server, because the server counts the scores of a job by the job's number
             with model_server(0.0) as url:
                 added = run(url)
             middle = statistics.median(added)
             celery_ms = celery_ms or middle
-            # On a busy machine the calls by themselves may have taken longer
+            # On a busy machine, the measured time of bare calls can exceed the time of the job
             ratio = f"{middle / celery_ms:.2f}" if celery_ms > 0 else "unknown"
             table.add_row(name, f"{middle:.1f}", f"{added[int(len(added) * 0.99)]:.1f}", ratio)
         self._console.print(table)
@@ -122,7 +122,8 @@ class Bench:
             with model_server(0.0) as url:
                 jobs = run_redraft(url, Load(200, 16, 0.0), 2, *servers)
             ratios.append(run.cpu_ms_per_call / jobs.cpu_ms_per_call)
-        self._console.print(f"CPU per call of a run, in times of the same jobs: {statistics.median(ratios):.2f}")
+        ratio = statistics.median(ratios)
+        self._console.print(f"CPU time per call of a run, relative to the same jobs without a run: {ratio:.2f}")
 
     def scale(self) -> None:
         calls, call_s = self._options.scale, 10.0
@@ -224,12 +225,12 @@ def _shares(title: str, found: Mapping[str, Sequence[Outcome]]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=500, help="jobs of 4 calls in A; B uses two fifths")
-    parser.add_argument("--in-flight", type=int, default=500, help="calls in flight in A")
-    parser.add_argument("--latency", type=float, default=1.0, help="seconds a call takes in A")
-    parser.add_argument("--scale", type=int, default=2000, help="calls in flight in E")
+    parser.add_argument("--jobs", type=int, default=500, help="jobs in A, each with 4 calls; B uses two fifths of them")
+    parser.add_argument("--in-flight", type=int, default=500, help="number of calls in flight in A")
+    parser.add_argument("--latency", type=float, default=1.0, help="duration of a call in A, in seconds")
+    parser.add_argument("--scale", type=int, default=2000, help="number of calls in flight in E")
     parser.add_argument("--memory-jobs", type=int, default=20_000)
-    parser.add_argument("--only", choices=BENCHMARKS, help="memory and pages run only so")
+    parser.add_argument("--only", choices=BENCHMARKS, help="run one benchmark; memory and pages need this option")
     options = parser.parse_args()
     bench = Bench(options)
     try:

@@ -1,4 +1,4 @@
-"""The ceiling: the official SDK in plain threads, nothing stored, nothing survives."""
+"""The upper bound of throughput: the official SDK in plain threads. Nothing is stored."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ _CONNECTIONS_PER_CLIENT = 20
 
 
 def run_bare(url: str, load: Load, *, sharded: bool) -> Outcome:
-    """Every job in a thread of its own; one client for all, or clients of some 20 connections."""
+    """Run each job in its own thread. All threads share one client, or several clients of about 20 connections each."""
     count = max(1, load.in_flight // _CONNECTIONS_PER_CLIENT) if sharded else 1
     clients = [_client(url, load.in_flight // count + 1) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""D: how long a run takes, with its counts added up at every look."""
+"""Benchmark D: the duration of a bulk run. Each read of the run checks that its counts add up."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ from tests.support.valkey import ValkeyServer
 
 
 def run_bulk(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
-    """What a run takes, from its creation to its end."""
+    """Run a bulk run, and return its figures from its creation to its end."""
     name = postgres.create_database()
     with TemporaryDirectory() as folder:
-        # A quarter of the places is for single jobs
+        # A quarter of the slots is reserved for single jobs
         places = -(-load.in_flight * 4 // 3) // workers + 1
         settings = settings_for(folder, url, valkey, postgres.url_of(name), worker_concurrency=places)
         services = build_runtime(settings)

@@ -1,4 +1,4 @@
-"""A minimal Celery app and Redraft under the same load: PostgreSQL, Valkey, N worker processes of threads."""
+"""Runs a minimal Celery app and Redraft under the same load, with PostgreSQL, Valkey and several worker processes."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
 _USERS = 8
-# Of timers and heartbeats, when there is nothing to do
+# The time in which the CPU use of timers and heartbeats is measured, without jobs
 _IDLE_S = 3.0
 
 
@@ -46,7 +46,7 @@ def processes(commands: list[list[str]], environment: dict[str, str]) -> Iterato
 
 
 def await_listeners(broker_url: str, count: int) -> None:
-    """What it takes to start is measured nowhere."""
+    """Wait until the workers listen, so that no benchmark measures their start."""
     control = Celery(broker=broker_url, set_as_current=False).control
     wait_until(lambda: len(control.inspect(timeout=0.5).ping() or {}) == count, within_s=60, what="workers")
 
@@ -58,7 +58,7 @@ def measure(
     load: Load,
     services: tuple[PostgresServer, ValkeyServer],
 ) -> Outcome:
-    """Submit all jobs, some at once as several users do: one alone would keep the workers waiting for jobs."""
+    """Submit all jobs from several threads, because a single thread would submit too slowly for the workers."""
     postgres, valkey = services
     pids = {"workers": workers, "PostgreSQL": [postmaster_pid(postgres)], "Valkey": [valkey.pid]}
     meter, started_at = CpuMeter(**pids), time.monotonic()
@@ -78,7 +78,10 @@ def measure(
 def minimal_celery(
     url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer
 ) -> Iterator[tuple[Callable[[int], object], Callable[[], int], list[int]]]:
-    """Run the minimal app. Yields a function that submits a job, one that counts ended jobs, and the workers' pids."""
+    """Run the minimal app.
+
+    Yields a function that submits a job, a function that counts ended jobs, and the pids of the workers.
+    """
     name = postgres.create_database()
     environment = {
         **clean_environment(),

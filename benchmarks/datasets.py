@@ -1,7 +1,7 @@
-"""Datasets of any size: `python -m benchmarks.datasets write rows.jsonl --rows 1000000`, then `… read rows.jsonl`.
+"""Writes and reads datasets of any size.
 
-`read` goes through the file as an import does, each row merged and validated, and shows rows/s and the most memory
-that the whole process held.
+`python -m benchmarks.datasets write rows.jsonl --rows 1000000` writes a file. `… read rows.jsonl` reads it like an
+import, which merges and validates each row. It prints the rows per second and the maximum memory of the process.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def rows_of(count: int) -> Iterator[dict[str, Any]]:
-    """Sums with their answers, one like the other."""
+    """Yield rows with sums and their answers."""
     for number in range(count):
         one, other = number % 997, number // 997
         yield {

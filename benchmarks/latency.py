@@ -1,4 +1,4 @@
-"""C: what Redraft adds to one iteration of one job on an idle machine, embedded (SQLite) and on PostgreSQL."""
+"""Benchmark C: the time that Redraft adds to an iteration on an idle machine, embedded (SQLite) and on PostgreSQL."""
 
 import subprocess
 import sys
@@ -20,17 +20,17 @@ from tests.support.waiting import wait_until
 
 _ITERATIONS = 2
 _JOBS = 60
-# Not measured: they open the connections
+# The first jobs are not measured, because they open the connections
 _WARM = 5
 
 
 def measure_added_ms(url: str, valkey: ValkeyServer, bare_ms: float, *, database_url: str = "") -> list[float]:
-    """Added milliseconds per iteration, sorted: from submission to the end, less the bare calls.
+    """Return the added milliseconds per iteration, sorted: the time from submission to the end minus the bare calls.
 
     Args:
         url: the model server.
         valkey: the broker.
-        bare_ms: what the two calls of an iteration take by themselves.
+        bare_ms: the duration of the two calls of an iteration without Redraft.
         database_url: empty for SQLite.
     """
     with TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def measure_added_ms(url: str, valkey: ValkeyServer, bare_ms: float, *, database
 
 
 def measure_celery_ms(url: str, bare_ms: float, postgres: PostgresServer, valkey: ValkeyServer) -> list[float]:
-    """The same of the minimal Celery app."""
+    """Return the same figures for the minimal Celery app."""
     taken: list[float] = []
     with minimal_celery(url, Load(1, 16, 0.0), 1, postgres, valkey) as (submit_one, count, _):
         for number in range(_JOBS + _WARM):

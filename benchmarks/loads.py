@@ -1,4 +1,4 @@
-"""What every contender does: J jobs of two iterations, each one generate and one evaluate call."""
+"""The load of every contender: jobs of two iterations, each with one generate call and one evaluate call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ DRAFT = "Sunlight is scattered by the air, and blue light most of all since its 
 
 
 def task_of(job: int) -> str:
-    """The task, marked: the scripted server counts the scores of each job apart."""
+    """Return the task of a job. It has the number of the job, by which the scripted server counts the job's scores."""
     return f"{TASK} [[case:{job}]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much, how many at once, and how long a call takes."""
+    """The number of jobs, the number of calls in flight, and the duration of a call."""
 
     jobs: int
     in_flight: int
@@ -30,7 +30,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a contender took for a load.
+    """The result of a contender for a load.
 
     Attributes:
         seconds: from the first submission to the end of the last job.

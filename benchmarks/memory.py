@@ -1,4 +1,4 @@
-"""Whether memory and descriptors of a worker and of `redraft serve` grow over thousands of jobs without latency."""
+"""Measures whether memory and descriptors of a worker and of `redraft serve` grow over thousands of jobs."""
 
 import socket
 import subprocess
@@ -33,7 +33,7 @@ Sample = dict[str, tuple[float, int]]
 
 
 def grow_worker(jobs: int, every: int, postgres: PostgresServer, valkey: ValkeyServer) -> Iterator[tuple[int, Sample]]:
-    """Yield what a worker on PostgreSQL holds after each `every` jobs."""
+    """Yield memory and descriptors of a worker on PostgreSQL after each `every` jobs."""
     name = postgres.create_database()
     with TemporaryDirectory() as folder, model_server(0.0) as url:
         settings = settings_for(folder, url, valkey, postgres.url_of(name))
@@ -51,7 +51,7 @@ def grow_worker(jobs: int, every: int, postgres: PostgresServer, valkey: ValkeyS
 
 
 def grow_serve(jobs: int, every: int, valkey: ValkeyServer) -> Iterator[tuple[int, Sample]]:
-    """Yield what the processes of `redraft serve` on SQLite hold after each `every` jobs, submitted over HTTP."""
+    """Yield memory and descriptors of `redraft serve` on SQLite after each `every` jobs, submitted over HTTP."""
     with TemporaryDirectory() as folder, model_server(0.0) as url, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

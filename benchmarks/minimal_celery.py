@@ -1,6 +1,7 @@
 """A minimal Celery app for comparison: a task per step that calls the model, inserts one row, and sends the next task.
 
-A pool of threads, messages acknowledged early, no leases, no recorded replies: a worker that dies loses its jobs.
+It uses a pool of threads and early acknowledgement, and has no leases and no recorded replies. So a worker that dies
+loses its jobs.
 """
 
 import os
@@ -24,7 +25,7 @@ app.conf.update(task_ignore_result=True, task_default_queue=QUEUE, worker_hijack
 
 
 class _Parts:
-    """The clients of a worker process; the process that submits needs none."""
+    """The clients of a worker process. The process that submits jobs needs no clients."""
 
     connections: SimpleQueue[psycopg.Connection[tuple[object, ...]]] = SimpleQueue()
     model: OpenAI

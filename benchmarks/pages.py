@@ -1,4 +1,4 @@
-"""E: how long pages take with very many jobs: SQLite with a hundred thousand, PostgreSQL with a million."""
+"""Measures the response times of pages, with 100,000 jobs on SQLite and a million jobs on PostgreSQL."""
 
 import statistics
 import time
@@ -29,7 +29,7 @@ _REQUEST = to_json(
     dump(GenerateAnswer(instruct=_TASK, eval_crit="Names scattering.", model="openai:w", evaluator_model="openai:j"))
 ).decode()
 _RESULT = '{"final_answer":"Blue light is scattered most.","success":true,"final_score":0.9}'
-# One job a second, newest last; one in ten has a history, the newest ones all have.
+# One job per second, newest last. One job in ten has a history; all of the newest jobs have one.
 _JOBS = """
 INSERT INTO jobs (id, kind, status, stop_reason, created_at, started_at, finished_at, deadline_at, request, metadata,
     warnings, model, evaluator_model, request_hash, step, step_no, step_attempt, step_claims, available_at, ring_count,
@@ -95,7 +95,7 @@ def job_id(number: int) -> str:
 
 
 def measure_pages(valkey: ValkeyServer, count: int, *, database_url: str = "") -> dict[str, tuple[float, float]]:
-    """By page: the median and the highest of its milliseconds, as a client sees them; empty URL for SQLite."""
+    """Return the median and the maximum response time in ms, by page. An empty URL means SQLite."""
     with TemporaryDirectory() as folder, _served(Path(folder), valkey, count, database_url) as api:
         client = api.client(headers={"Accept": "text/html"})
         return {name: _measure(lambda path=path: client.get(path).raise_for_status()) for name, path in _paths(count)}

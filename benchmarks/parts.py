@@ -1,4 +1,4 @@
-"""The parts the contenders stand on, each in processes of its own: model server, PostgreSQL, Valkey."""
+"""The servers that the contenders use, each in its own processes: model server, PostgreSQL, Valkey."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from tests.support.valkey import ValkeyServer
 
 @contextmanager
 def model_server(latency_s: float) -> Iterator[str]:
-    """The scripted server with a fixed latency; yields its OpenAI base URL."""
+    """Run the scripted model server with a fixed latency, and yield its OpenAI base URL."""
     command = [sys.executable, "-m", "tests.model_server", "--latency", str(latency_s), "--no-log"]
     command += ["--scores", "0.4", "0.9"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -30,7 +30,7 @@ def model_server(latency_s: float) -> Iterator[str]:
 
 
 class CpuMeter:
-    """CPU seconds by process since the meter was made: of this one ("driver"), and of others with their children."""
+    """The CPU seconds since the creation of the meter, of this process ("driver") and of others with their children."""
 
     def __init__(self, **pids: Sequence[int]) -> None:
         self._roots = {name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}
@@ -44,7 +44,7 @@ class CpuMeter:
 
 
 def _cpu_s(root: psutil.Process) -> float:
-    """CPU seconds of a process and its children, also of those that have ended."""
+    """Return the CPU seconds of a process and its children, including ended children."""
     total = 0.0
     for process in (root, *root.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
@@ -57,7 +57,7 @@ def postmaster_pid(server: PostgresServer) -> int:
 
 
 def settings_for(folder: str, url: str, valkey: ValkeyServer, database_url: str, **changes: Any) -> Settings:
-    """Settings of an installation whose models are served at `url`; an empty database URL means SQLite."""
+    """Return the settings of an installation with the model server at `url`. An empty database URL means SQLite."""
     values: dict[str, Any] = {
         "data_dir": Path(folder),
         "database_url": database_url,

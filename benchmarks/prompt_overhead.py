@@ -1,8 +1,8 @@
-"""What grounded prompts cost beside the task and the sources' own words: `python -m benchmarks.prompt_overhead`.
+"""Measures the tokens that grounded prompts have besides the task and the texts of the sources.
 
-The tokens are those of the bundled model, as its server counts them. Each prompt is compared with the one that would
-hold the same task and the same contents without any of it; with one source and with five, so that what is said once
-and what is said for each source can be told apart.
+Run it with `python -m benchmarks.prompt_overhead`. The server of the bundled model counts the tokens. Each prompt is
+compared with a prompt that has only the task and the texts. Prompts with one source and with five sources show which
+tokens occur once, and which occur for each source.
 """
 
 import tempfile

@@ -51,7 +51,7 @@ class Crowd:
 
 @dataclass
 class Watch:
-    """What was seen of the worker, four times a second."""
+    """The measurements of the worker, four per second."""
 
     process: psutil.Process
     services: Services
@@ -61,7 +61,7 @@ class Watch:
     in_flight: int = 0
     shortest_lease_s: float = 999.0
     own_delays_ms: list[float] = field(default_factory=list[float])
-    """Of a thread of this idle process: the delays for which the machine is the cause."""
+    """The delays of a thread of this idle process, which the machine causes."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -115,7 +115,7 @@ def measure_scale(crowd: Crowd, postgres: PostgresServer, valkey: ValkeyServer) 
 
 
 def _measure(crowd: Crowd, services: Services, folder: Path) -> dict[str, str]:
-    # Before the worker starts: the users would take its CPU
+    # Submitted before the worker starts, because the submission would use its CPU time
     _submit(services, crowd, 0)
     worker = _start(services, folder)
     before, started_at = _cpu_s(worker.pid), time.monotonic()
@@ -184,7 +184,7 @@ def _start(services: Services, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _script(url: str, crowd: Crowd) -> None:
-    """A streamed answer takes as long as another one: a fifth until its first word, the rest for its words."""
+    """Set the server's script. A streamed answer has the duration of any other answer: a fifth until its first word."""
     answer: dict[str, Any] = {"text": "word " * _WORDS}
     if crowd.is_streamed:
         answer |= {"latency_s": crowd.call_s / 5, "pause_s": crowd.call_s * 0.8 / _WORDS}
@@ -223,6 +223,6 @@ def _cpu_s(pid: int) -> float:
 
 
 def _delays(found_ms: Sequence[float]) -> str:
-    """The median, the 99th percentile and the highest delay."""
+    """Return the median, the 99th percentile and the maximum of the delays."""
     found = sorted(found_ms)
     return " / ".join(f"{each:.0f}" for each in (found[len(found) // 2], found[int(len(found) * 0.99)], found[-1]))

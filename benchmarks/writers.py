@@ -1,7 +1,7 @@
-"""`python -m benchmarks.writers`: how many steps a second one database takes from 1, 2, 4 and 8 processes.
+"""`python -m benchmarks.writers`: measures the steps per second that one database stores for 1 to 8 processes.
 
-A step here is what it writes: a submission, a claim, and a move with its event, each a unit of work. Nothing is
-called and nobody is rung for, so this is the database's own limit. Read the ratios, not the numbers.
+A step consists of three units of work: a submission, a claim, and a transition with its event. No model is called and
+no message is sent, so the result is the limit of the database. Compare the ratios, not the numbers.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.writers")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--threads", type=int, default=4, help="threads of each process")
-    parser.add_argument("--write", metavar="URL", help="be one of the writers")
+    parser.add_argument("--write", metavar="URL", help="run as one of the writer processes")
     options = parser.parse_args()
     if options.write:
         print(*write(options.write, options.seconds, options.threads))
@@ -61,7 +61,7 @@ def compare(options: argparse.Namespace, urls: dict[str, str]) -> None:
 
 
 def measure(url: str, count: int, options: argparse.Namespace) -> tuple[float, float, float]:
-    """Units of work a second of all processes together, and what one took."""
+    """Measure the units of work per second of all processes together, and the duration of one unit of work."""
     command = [sys.executable, "-m", "benchmarks.writers", "--write", url]
     command += ["--seconds", str(options.seconds), "--threads", str(options.threads)]
     writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
@@ -71,7 +71,7 @@ def measure(url: str, count: int, options: argparse.Namespace) -> tuple[float, f
 
 
 def write(url: str, seconds: float, threads: int) -> tuple[float, float, float]:
-    """Work for so long; units of work a second, and the median and 99th percentile of one in milliseconds."""
+    """Write for `seconds`. Return the units of work per second, and the median and 99th percentile of their ms."""
     from concurrent.futures import ThreadPoolExecutor
 
     database = Database(url, pool_size=threads)

@@ -39,7 +39,10 @@ class CircuitBreaker:
         self._is_probed = False
 
     def fail(self, now: float, *, count: int = 1, retry_after_s: float = 0.0, is_probe: bool = False) -> None:
-        """Count the failures of a step. Only a failed probe doubles the wait: other calls began before the opening."""
+        """Count the failures of a step.
+
+        Only a failed probe doubles the wait, because other calls began before the circuit opened.
+        """
         self._left -= count
         if self._left > 0:
             return

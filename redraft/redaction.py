@@ -45,7 +45,7 @@ _known: set[str] = set()
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Add values that this process must never write. The list is global, because the log of a process is."""
+    """Add values that this process must never write. The list is global, because a process has one log."""
     _known.update(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)
 
 

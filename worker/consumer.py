@@ -49,10 +49,10 @@ class Channel(redis.Channel):
     QoS = Unacknowledged
 
     def _brpop_read(self, **options: Any) -> Any:
-        return self._without_malformed(cast("Any", super())._brpop_read, **options)  # noqa: SLF001 - its only way in
+        return self._without_malformed(cast("Any", super())._brpop_read, **options)  # noqa: SLF001 - kombu offers no public method
 
     def _receive(self) -> Any:
-        return self._without_malformed(cast("Any", super())._receive)  # noqa: SLF001 - its only way in
+        return self._without_malformed(cast("Any", super())._receive)  # noqa: SLF001 - kombu offers no public method
 
     def _without_malformed(self, read: Callable[..., Any], **options: Any) -> Any:
         try:

@@ -86,7 +86,7 @@ class Schedule:
         """Release the leases and end the process after the grace period. Celery would wait for its threads for ever."""
         grace_s = self._services.settings.shutdown_grace_s
         deadline = time.monotonic() + grace_s - min(_RELEASE_S, _RELEASE_PART * grace_s)
-        # Check repeatedly, because a step that is claimed during the signal is in flight only later
+        # The check is repeated, because a step that was claimed during the signal counts as in flight only later
         while not self._stopping.wait(0.05):
             if self._holder.in_flight and time.monotonic() >= deadline:
                 log.warning("grace_is_over", in_flight=self._holder.in_flight)

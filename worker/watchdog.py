@@ -55,5 +55,5 @@ class Watchdog:
             return
         silent_s = time.monotonic() - self._last_message_at
         if silent_s > self._deaf_after_s:
-            log.error("worker_is_deaf", silent_s=round(silent_s, 1), setting="REDRAFT_DEAF_AFTER_S")
+            log.error("worker_receives_no_messages", silent_s=round(silent_s, 1), setting="REDRAFT_DEAF_AFTER_S")
             self._on_deaf()

@@ -25,8 +25,7 @@ from redraft.errors import FieldError, Invalid, Unavailable
 _JSON_TYPE = re.compile(r"application/(json|[\w.+-]+\+json)", re.IGNORECASE)
 # An unread body is read and dropped for this time, so that the client gets the response before the connection closes
 _LINGER_S = 2.0
-# Each portion of this many bytes extends the time limit by a second, so this is the lowest rate of a client in bytes
-# per second
+# The minimum rate of a client in bytes per second: each portion of this size extends the time limit by a second
 _BYTES_PER_S = 1_000
 _EXACT_MAX = 2**53
 
@@ -152,7 +151,10 @@ class Bound:
 
 
 class BodyLimit:
-    """Refuses a body that is too large or too slow. `others` has the bounds of single routes, by method and path."""
+    """Refuses a body that is too large or too slow.
+
+    `others` has the bounds of routes that differ, by method and path.
+    """
 
     def __init__(self, app: ASGIApp, usual: Bound, others: Mapping[tuple[str, str], Bound]) -> None:
         self._app = app

@@ -65,7 +65,7 @@ def _as_get(scope: Scope) -> Scope:
     """Convert a HEAD request to a GET request. The server sends no body for HEAD."""
     if scope["method"] != "HEAD":
         return scope
-    # JSON is requested, because an event stream would not end
+    # Accept asks for JSON, because an event stream would not end
     headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
     return {**scope, "method": "GET", "headers": [*headers, (b"accept", b"application/json")]}
 

@@ -71,7 +71,7 @@ class Subscription:
         return taken
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait for a notification since `rearm`, at most for `timeout_s` and for the poll interval."""
+        """Wait for a notification since `rearm`, at most for the shorter of `timeout_s` and the poll interval."""
         if self._notifications.is_closing:
             return
         with contextlib.suppress(TimeoutError):

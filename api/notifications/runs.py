@@ -16,7 +16,7 @@ from redraft.operations.bulk import runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 
-# The pause after a read is this multiple of the read's duration, so that reads take at most a tenth of the time
+# The pause after a read, as a multiple of the read's duration. So reads take at most a tenth of the time
 _REST = 9
 
 

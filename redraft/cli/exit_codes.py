@@ -27,11 +27,11 @@ class Exit(IntEnum):
     AUTH = 4
     NOT_FOUND = 5
     SOME_FAILED = 6
-    # As EX_TEMPFAIL of sysexits.h: the same command can succeed later
+    # EX_TEMPFAIL of sysexits.h: the same command can succeed later
     UNREACHABLE = 75
-    # As the program `timeout` exits
+    # The exit code of the program `timeout`
     DEADLINE = 124
-    # As a shell reports SIGINT: 128 + 2
+    # The code by which a shell reports SIGINT: 128 + 2
     INTERRUPTED = 130
 
 

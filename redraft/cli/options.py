@@ -80,9 +80,7 @@ Template = Annotated[
 NoCitations = Annotated[bool, typer.Option("--no-citations", help="Ask for an answer without citations.")]
 AllowUngrounded = Annotated[
     bool,
-    typer.Option(
-        "--allow-ungrounded", help="Also accept answers that their sources do not support (docs/grounding.md)."
-    ),
+    typer.Option("--allow-ungrounded", help="Also accept answers that the sources do not support (docs/grounding.md)."),
 ]
 Annotate = Annotated[bool, typer.Option("--annotate", help="Append the unsupported statements to the final answer.")]
 Refine = Annotated[
@@ -208,19 +206,19 @@ _HELP = {
     "rubric": "File with a rubric, that is, a JSON list of criteria (see docs/criteria.md).",
     "profile": "Evaluation profile (default: criteria). `redraft profiles` lists the profiles.",
     "iter_max": "Maximum number of iterations, 1 to 10 (default: 3).",
-    "threshold": "Lowest score of an accepted answer, 0 to 1 (default: 0.8).",
+    "threshold": "Minimum score for acceptance, 0 to 1 (default: 0.8).",
     "model": "Model that generates answers, as provider:name (default: REDRAFT_MODEL). Repeatable: iteration k uses "
     "the k-th model, and further iterations use the last model.",
     "evaluator_model": "Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the "
     "generator).",
-    "panel": "One model of a panel; repeatable. The panel replaces the evaluator. The score is the median of the "
-    "scores of its models.",
-    "samples": "Number of calls per evaluator, 1 to 10 (default: 1). The score is the mean of their scores.",
+    "panel": "Evaluator model of a panel; repeatable, once per model. The panel replaces --evaluator-model. The score "
+    "of an answer is the median of the panel's scores.",
+    "samples": "Number of times that each evaluator scores an answer, 1 to 10 (default: 1). The mean score counts.",
     "audit": "Independent evaluator, as provider:name (default: none). After the loop, it scores the first answer and "
     "the returned answer. Its scores are reported, but they do not change the result.",
-    "skip": "When to skip the call of the evaluator (default: never). when_checks_fail: if the answer fails a required "
-    "check; auto: if the task is small talk or simple arithmetic, and has no format, rubric, schema, sources or "
-    "reference.",
+    "skip": "When to skip the evaluator's call (default: never). when_checks_fail: skip it if the answer fails a "
+    "required check. auto: skip it if the task is small talk or simple arithmetic, and the request has no format, "
+    "rubric, schema, sources or reference.",
     "when": "When the answer is evaluated (default: before_done). after_answer: the job ends with its first answer, "
     "and the verdict follows. This needs one iteration and one candidate.",
     "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). The id of the job decides.",
@@ -228,8 +226,8 @@ _HELP = {
     "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
     "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
     "encourage: ask for a more complete answer (default: revise).",
-    "deadline": "Time limit of the whole job, in seconds (default: 600). A job that reaches it ends with its best "
-    "answer.",
+    "deadline": "Time limit of the whole job, in seconds (default: 600). A job that reaches the limit ends with its "
+    "best answer.",
     "temperature": "Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses a "
     "sampling parameter, the call is repeated without it.",
     "top_p": "Probability mass of the tokens that the generator samples from, 0 to 1 (default: the model's own).",
@@ -246,9 +244,9 @@ _HELP = {
     "REDRAFT_ANTHROPIC_MAX_OUTPUT_TOKENS).",
     "max_tokens": "Maximum number of input and output tokens of the whole job (default: no limit). The job ends before "
     "a call that could exceed the limit.",
-    "cache": "If an earlier job with --cache made an identical model call, reuse its reply.",
+    "cache": "Reuse the reply of an identical model call that an earlier job with --cache made.",
     "system": "Text that is added to the generator's system prompt.",
-    "meta": "Label of the job; repeatable. The label `name` can replace the id of the job in commands.",
+    "meta": "Label of the job; repeatable. Commands accept the value of the label `name` in place of the id.",
 }
 
 

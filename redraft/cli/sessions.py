@@ -28,7 +28,7 @@ def load_settings() -> "Settings":
     try:
         settings = Settings()
     except ValidationError as error:
-        # Without the input, because it can be a secret
+        # The error omits the input, because the input can be a secret
         found = error.errors(include_url=False, include_input=False, include_context=False)
         errors = tuple(FieldError(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
         raise Invalid("A setting has a wrong value.", errors) from error

@@ -15,7 +15,7 @@ from redraft.datasets.lines import ROW_CHARS_MAX, Line, lines_of
 from redraft.errors import Invalid
 from redraft.sandbox.parquet import CPU_S, MEMORY_MAX
 
-# Limit of all rows as JSON, because a few kilobytes of Parquet can contain any number of equal rows
+# The maximum size of all rows as JSON, because a few kilobytes of Parquet can contain any number of equal rows
 UNPACKED_CHARS_MAX = 4 << 30
 
 

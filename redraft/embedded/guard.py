@@ -95,7 +95,10 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _die_with_parent() -> Callable[[], object] | None:
-    """Return a function for the child, which makes the kernel kill the child with this process (Linux only)."""
+    """Return a function that the child calls.
+
+    It makes the kernel kill the child when this process ends (Linux only).
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

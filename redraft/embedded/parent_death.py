@@ -33,7 +33,7 @@ def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None, *,
 
 
 def pulse_of(arguments: Sequence[str]) -> int | None:
-    """The file descriptor for the signs of life of a guarded command; None if the guard expects none."""
+    """The file descriptor for the signs of life of a guarded command; None if the guard expects no signs of life."""
     found = [each.removeprefix(_PULSE) for each in arguments if each.startswith(_PULSE)]
     return int(found[0]) if found else None
 

@@ -95,7 +95,7 @@ class Stack:
 
     def _worker_command(self) -> list[str]:
         return guarded(
-            # -P, so that Python does not start a file `worker.py` in the current folder
+            # With -P, Python does not start a file `worker.py` in the current folder
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
             # With the lock, a new worker starts only after the end of the previous one, and can take over its leases

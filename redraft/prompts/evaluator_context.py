@@ -56,7 +56,7 @@ class EvaluatorContext:
     ) -> dict[str, Any]:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
-        # Without the answer, so that the same sources are the same text in each prompt, and a provider can cache it
+        # This part omits the answer, so that equal sources give an equal text, which a provider can cache
         shared = _nonce_of_given(request)
         frames = _Frames(shared, media=self.media)
         task = (

@@ -36,7 +36,7 @@ def main() -> None:
             try:
                 outcome = _outcome(json.loads(request))
             except BaseException:  # noqa: BLE001 - also a panic of native code
-                # SIGABRT shows the parent that the computation has ended this process, and not a failed start
+                # SIGABRT tells the parent that the computation ended this process. Another exit means a failed start
                 os.abort()
             signal.setitimer(signal.ITIMER_PROF, 0)
             _write(channel, outcome)

@@ -98,7 +98,10 @@ def export_jobs(request: Request, services: ServicesOf) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """An action on the jobs with these ids. If there are none, on all jobs that match the query string `filters`."""
+    """An action on the jobs with these ids.
+
+    Without ids, an action on all jobs that match the query string `filters`.
+    """
 
     deed: Action
     ids: list[str]

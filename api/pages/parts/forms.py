@@ -81,7 +81,10 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
 
 
 def read_number(text: str) -> float | str:
-    """Convert a text to a number. Another text is returned unchanged, and the validation of the request refuses it."""
+    """Convert a text to a number.
+
+    A text that is no number is returned unchanged, and the request's validation refuses it.
+    """
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

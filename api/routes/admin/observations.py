@@ -16,7 +16,7 @@ from redraft.operations.evaluation.observations import Observation, ObservationF
 
 router = APIRouter(prefix="/v1/observations", tags=["observations"], route_class=StrictRoute)
 
-# Generated clients do not support the first media type and request the second
+# Generated clients do not support the first media type, so they request the second
 _MEDIA_TYPES = ("application/x-ndjson", "text/plain")
 
 

@@ -31,7 +31,7 @@ _BODY = {
         "required": True,
         "description": "The file itself: JSON lines, a JSON array of objects, CSV, TSV or Parquet. These media"
         f" types are accepted: {', '.join(sorted(filter(None, uploads.MEDIA_TYPES)))}.",
-        # Generators of clients support these two media types
+        # The generators of API clients support these two media types
         "content": {"application/octet-stream": _FILE, "application/json": _ROWS},
     }
 }

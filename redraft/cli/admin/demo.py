@@ -119,7 +119,7 @@ def _ending_on_signals() -> Generator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         received.append(number)
-        # Not through the console: the signal may have interrupted it
+        # Written without the console, because the signal may have interrupted it
         os.write(2, b"\nEnding the demo; Ctrl-C again ends it at once.\n")
         raise SystemExit
 

@@ -83,7 +83,8 @@ MinPassRate = Annotated[
     typer.Option(
         min=0,
         max=1,
-        help="Gate: exit with 3 if less than this share of all items is accepted; in `compare`, of the items of NEW.",
+        help="Gate: exit with 3 if the share of accepted items is below this value, 0 to 1. In `compare`, the items "
+        "are those of NEW.",
     ),
 ]
 FailOnRegression = Annotated[

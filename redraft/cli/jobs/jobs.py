@@ -163,7 +163,7 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     *,
     job: options.JobRef,
     iter_max: Annotated[int | None, typer.Option(help="Maximum number of further iterations, 1 to 10.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Lowest score of an accepted answer, 0 to 1.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Minimum score for acceptance, 0 to 1.")] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(metavar="MODEL", help="Model that generates answers; repeatable, as in `redraft ask`."),

@@ -155,8 +155,8 @@ def calibration(
         typer.Option(
             min=0,
             max=1,
-            help="Minimum precision: the lowest share of the answers at or above the proposed threshold that people "
-            "must have passed.",
+            help="Minimum precision of the proposed threshold, 0 to 1: the share of the answers with at least this "
+            "score that people passed.",
         ),
     ] = 0.9,
     evaluator_model: Annotated[
@@ -168,7 +168,7 @@ def calibration(
     criterion: Annotated[str | None, typer.Option(metavar="ID", help="Use only ratings of this criterion.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure how far evaluators agree with people's ratings.
+    """Measure how well evaluators agree with people's ratings.
 
     For each evaluator, the command prints the agreement, Cohen's kappa, and a proposed score threshold.
     """

@@ -48,7 +48,8 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         list[str] | None, typer.Option(metavar="MODEL", help="Model of a panel of evaluators; repeatable.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Number of calls per evaluator, 1 to 10. The score is the mean of their scores.")
+        int | None,
+        typer.Option(help="Number of times that each evaluator scores an answer, 1 to 10. The mean score counts."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the new job has ended, and show it.")] = False,
     as_json: options.AsJson = False,

@@ -1,4 +1,4 @@
-"""Scopes of API keys. A key has exactly the scopes that it was created with; none implies another."""
+"""Scopes of API keys. A key has exactly the scopes that it was created with. No scope implies another scope."""
 
 from collections.abc import Iterable
 from enum import StrEnum

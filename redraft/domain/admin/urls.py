@@ -38,8 +38,8 @@ def read_url(url: str) -> RequestTarget:
     """Parse an http or https URL.
 
     Raises:
-        ValueError: the text is no such URL, or URL parsers read it differently; the message is the rest of a sentence
-            after the field's name.
+        ValueError: the text is not such a URL, or URL parsers disagree about it. The message continues a sentence that
+            begins with the field's name.
     """
     if not _CHARACTERS.fullmatch(url):
         raise ValueError("must be in ASCII without spaces and backslashes: other letters in the xn-- form or escaped")

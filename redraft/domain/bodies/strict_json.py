@@ -9,7 +9,7 @@ _ECHOED_CHARS = 60
 
 
 class JsonError(ValueError):
-    """A text is not strict JSON. The message is the rest of a sentence after the name of the text."""
+    """Raised for a text that is not strict JSON. The message continues a sentence that begins with the text's name."""
 
     def __init__(self, message: str, code: str = "invalid_json") -> None:
         super().__init__(message)

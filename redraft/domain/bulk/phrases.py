@@ -17,7 +17,7 @@ _NAMES_MAX = 5
 
 
 def direction_shown(difference: Mean | None) -> Direction | None:
-    """Return the direction of a difference if it is significant: over enough rows, and with an interval without 0."""
+    """Return the direction of a difference if it is significant: enough rows, and an interval without 0."""
     if difference is None or difference.low is None or difference.high is None or difference.clusters < ROWS_NEEDED:
         return None
     if difference.low > 0:

@@ -20,7 +20,7 @@ class SamplingParameters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A turn. `stable_ends` are the offsets in its content up to which later prompts probably repeat it unchanged."""
+    """A turn. Later prompts probably repeat its content unchanged up to each offset in `stable_ends`."""
 
     role: Literal["user", "assistant"]
     content: str

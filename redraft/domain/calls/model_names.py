@@ -28,7 +28,7 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
     """Read a model name. The provider need not be known: the settings of a process decide what it can call.
 
     Raises:
-        Invalid: there is no provider, and the prefix of the bare name is unknown (code `unknown_model`). Or the whole
+        Invalid: there is no provider, and the prefix of the bare name is unknown (code `unknown_model`); or the whole
             name is longer than `LONGEST_MODEL` (code `string_too_long`).
     """
     ref = _read(text.strip())

@@ -139,7 +139,7 @@ def combine(
     score = median(means)
     spread = means if len(panel) > 1 else [each.score for each in scored]
     closest = min(scored, key=lambda each: abs(each.score - score))
-    # Without a rubric there is no evidence per criterion to merge, so all words are those of one evaluator.
+    # Without a rubric there is no evidence per criterion to merge, so all texts come from one evaluator.
     if rubric:
         criteria = tuple(_merge(criterion, panel, at) for at, criterion in enumerate(rubric))
     else:

@@ -2,7 +2,7 @@
 
 Texts are compared by words and numbers, so that fences, indentation, the order and names of keys, escapes, quotes and
 notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. It counts as a
-quotation only if the texts contain a verdict, and not if they contain only the same words and a number.
+quotation only if the texts contain a verdict. The same words and number alone are not enough.
 """
 
 import base64
@@ -78,7 +78,7 @@ class Statement:
 
     Attributes:
         members: the words as they are written in an object, `name: words`, or `: words` for a member of any name.
-        sign: a member name that hardly occurs in a text unless the text contains a planted verdict.
+        sign: a member name that occurs almost only in verdicts. In a text it shows a planted verdict.
     """
 
     decisions: tuple[Decision, ...]
@@ -101,7 +101,7 @@ class UntrustedTexts:
 
     @cached_property
     def closing(self) -> frozenset[SpellingKey]:
-        """The delimiters in these texts that close thinking. They close nothing in a reply."""
+        """The delimiters in these texts that close thinking. In a reply, these delimiters are plain text."""
         return frozenset(map(key_of, CLOSER.finditer(self._decoded)))
 
     def holds_object(self, source: str, *, is_truncated: bool = False) -> bool:

@@ -259,7 +259,8 @@ def _is_on_plateau(rules: Rules, attempts: Sequence[Attempt]) -> bool:
             continue
         if baseline is None or _gains(best, baseline, rules.plateau_delta):
             baseline, idle = best, 0
-        # Iterations before a continuation do not count, or it could stop after its first iteration.
+        # Iterations before a continuation do not count. Otherwise the continuation could stop after its first
+        # iteration.
         elif iteration >= rules.first_iteration:
             idle += 1
     return 0 < rules.plateau_patience <= idle

@@ -27,7 +27,7 @@ def back_up(
 ) -> Backup:
     """Copy the database into a file without downtime. With `may_replace` a complete copy replaces an existing file.
 
-    Only the owner of the file can read it, because it has all tasks and answers. `on_progress` gets the copied share
+    Only its owner can read the file, because it contains all tasks and answers. `on_progress` gets the copied share
     (0 to 1, None if unknown) and the number of copied bytes.
 
     Raises:
@@ -71,7 +71,8 @@ def _written_whole(file: Path) -> Generator[Path]:
     partial = Path(name)
     try:
         yield partial
-        # Without the first sync, a power failure could leave an empty file; without the second, the old file
+        # After a power failure, the file could be empty without the first sync, and the rename undone without the
+        # second
         _sync(partial)
         partial.replace(file)
         _sync(file.parent)

@@ -73,7 +73,7 @@ def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, SecretStr):
         secret = value.get_secret_value()
-        # These characters distinguish two keys, but nobody can guess the missing characters
+        # The shown characters distinguish two keys, and nobody can guess the masked ones
         return f"{secret[:3]}…{secret[-4:]}" if len(secret) >= 16 else "…"
     if value is None or value == {}:
         return ""

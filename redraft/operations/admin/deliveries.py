@@ -1,6 +1,6 @@
 """Sends webhooks: leases due deliveries from the outbox, posts them in parallel, and stores the outcomes.
 
-Every worker process sends webhooks. The lease of a delivery prevents that two workers send it at the same time. If a
+Every worker process sends webhooks. The lease of a delivery prevents two workers from sending it at the same time. If a
 worker dies between sending and storing, another worker sends the delivery again with the same `webhook-id`.
 """
 
@@ -58,7 +58,7 @@ class DeliverySlots:
         return self.in_flight < AT_ONCE_MAX
 
     def spared(self) -> list[str]:
-        """Return the receivers that get no further delivery now."""
+        """Return the receivers to which no further delivery is sent now."""
         with self._changed:
             full = {receiver for receiver, count in self._in_flight.items() if count >= PER_RECEIVER_MAX}
             slow_in_flight = sum(self._in_flight[receiver] for receiver in self._slow)
@@ -71,7 +71,7 @@ class DeliverySlots:
     def leave(self, receiver: str) -> None:
         with self._changed:
             self._in_flight[receiver] -= 1
-            # An addition drops the entries with 0, so that the counter does not grow with every new receiver
+            # `+` on counters drops entries with 0. Otherwise the counter would grow with every new receiver
             self._in_flight += Counter()
             self._changed.notify_all()
 
@@ -122,7 +122,7 @@ class Deliverer:
         self._is_closing = True
 
     def finish(self, within_s: float) -> bool:
-        """Wait for the deliveries in flight. False if some did not end in time; another worker sends these again."""
+        """Wait for the deliveries in flight. False if some did not end in time; another worker sends them again."""
         return self._slots.wait_empty(within_s)
 
     def _claim(self) -> list[ClaimedDelivery]:
@@ -183,7 +183,7 @@ def _attempt(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots)
     # The address is not allowed, and no retry changes that
     except Forbidden as error:
         return _failed(error.message)
-    # This worker has no secret; another one may have it
+    # This worker has no secret to sign with. Another worker may have one, so the delivery is tried again
     except Invalid as error:
         return _reschedule(claimed, error.message)
     except Unavailable as error:

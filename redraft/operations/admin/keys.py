@@ -60,7 +60,7 @@ def create_key(
         made = api_keys.add(connection, values, lifetime_s=lifetime_s)
         if made is None:
             raise Conflict("This key already exists, and its token is shown only once.", code="key_made")
-        # After the insert, so that the new key counts too
+        # Counted after the insert, so that the count includes the new key
         if api_keys.count_valid(connection, name) > 1:
             words = f"There is a valid key named {name!r}: choose another name, or revoke that key first."
             raise Conflict(words, code="key_name_taken")
@@ -106,7 +106,7 @@ def authenticate(services: Services, token: str | None) -> Caller:
     with services.database.read() as connection:
         key = api_keys.find_valid(connection, asked, unrecorded_for_s=_USE_NOTED_EVERY_S)
     # An attacker cannot choose bits of a hash, so the time of the index look-up reveals nothing about a token. The
-    # comparison keeps this true if the look-up should ever use only a part of the hash.
+    # comparison in constant time would also protect a look-up by a part of the hash.
     if key is None or not hmac.compare_digest(key["token_hash"], asked):
         raise Forbidden("This API key is not valid; `redraft keys create` makes one.", code="invalid_key")
     if key["is_unrecorded"]:

@@ -28,7 +28,7 @@ _STARTER = {True: "redraft serve", False: "redraft worker"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of the installation, with a remedy. Jobs are blocked, unless `is_note` is true."""
+    """A problem of the installation, with a remedy. The problem blocks jobs unless `is_note` is true."""
 
     words: str
     remedy: str
@@ -164,7 +164,7 @@ def _activity(services: Services) -> Activity:
 
 
 def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
-    # While an answer is generated, the row counts only the iterations before this one
+    # The row counts only finished iterations, so the iteration that is being generated is added
     iteration_now = row["iteration"] + (row["step"] == "generate")
     return {**row, "iteration_now": iteration_now, "cost_usd": cost_usd(row["cost_nano_usd"], row["unpriced_calls"])}
 

@@ -141,7 +141,7 @@ def forget_some(services: Services) -> None:
 
 
 def next_size(size: int, took_s: float) -> int:
-    """The size of the next batch, from the duration of this one: a job may hold a kilobyte or a hundred megabytes."""
+    """The size of the next batch, computed from the duration of the last one, because jobs differ in size."""
     if took_s > _BATCH_S:
         return max(1, size // 2)
     return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

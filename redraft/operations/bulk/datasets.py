@@ -79,7 +79,7 @@ def import_dataset(
     file_format: Format | None = None,
     mapping: Mapping[str, str] | None = None,
 ) -> tuple[Dataset, bool]:
-    """Store the rows of a file in batches. Returns the dataset, and whether it is new: no other has equal rows.
+    """Store the rows of a file in batches. Returns the dataset, and whether it is new. Equal rows are stored only once.
 
     Raises Invalid if the file cannot be read, its columns are ambiguous, or none of its rows is good (`no_good_rows`).
     """

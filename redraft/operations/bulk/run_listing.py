@@ -165,7 +165,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     if not ends:
         return None
     now = datetime.now(UTC)
-    # With fewer items, the time since the first end would be too short, because it lacks the wait for that end
+    # With fewer items, the estimate would be too fast, because it lacks the time before the first item ended
     since = ends[-1] if len(ends) == _ENDS else max(begun_at, now - timedelta(seconds=_WINDOW_S))
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 
@@ -173,7 +173,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
 def list_items(
     services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
 ) -> tuple[list[ItemLine], int | None]:
-    """The items after this number, and the last number of the page; None instead of the number on the last page.
+    """The items after this number, and the number of the last item; None for this number on the last page.
 
     Raises NotFound if there is no such run.
     """

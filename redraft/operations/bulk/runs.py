@@ -45,9 +45,8 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
 
     Raises:
         NotFound: there is no such dataset.
-        Invalid: the defaults, the overrides or the webhook are not valid; every item would fail, since there are no
-            criteria, a model cannot be called, or there is a budget and a price is unknown; or the key was used with
-            another body.
+        Invalid: the defaults, the overrides or the webhook are not valid; every item would fail (no criteria, a model
+            that cannot be called, or a budget and an unknown price); or the key was used with another body.
     """
     # Without a webhook, the digest must equal the digests that earlier versions stored before webhooks existed
     asked = body.model_dump(exclude=None if body.webhook else {"webhook"})

@@ -56,7 +56,7 @@ class _Prepared:
     Attributes:
         ready: the job or the continuation to store.
         errors: the reasons why the item has no job.
-        is_postponed: whether another worker, or this worker later, may be able to start the item in spite of `errors`.
+        is_postponed: whether the item is tried again later or by another worker, in spite of `errors`.
         live_job_id: the job of the item, if a user has continued it.
     """
 
@@ -251,7 +251,7 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     return _Prepared(item["number"], ready)
 
 
-# Defaults and overrides are the same for all items of a run, and a merger checks them when it is built
+# Cached, because building a merger checks the defaults and overrides, which all items of a run share
 @lru_cache(maxsize=64)
 def _merger(defaults: bytes, overrides: bytes) -> Merger:
     return Merger(from_json(defaults), from_json(overrides))

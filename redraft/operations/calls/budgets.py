@@ -34,11 +34,10 @@ class BudgetExhausted(Exception):  # noqa: N818 - a state of a job, and no error
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The spending of a job. Open and lost calls count with their maximum cost.
+    """The spending of a job. Open calls and calls with unknown outcome count with their maximum cost.
 
     Attributes:
-        run_leaves: the remaining budget of the job's run; None if the run has no budget. Open calls and calls with
-            unknown outcome count with their maximum cost.
+        run_leaves: the remaining budget of the job's run; None if the run has no budget.
     """
 
     tokens: int
@@ -99,7 +98,7 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 def _worst_usage(body: Mapping[str, Any]) -> Usage:
     sent = to_json(body)
     input_tokens = len(sent) // BYTES_PER_TOKEN + 1
-    # A text that contains these words has a backslash before each quote
+    # A user's text cannot contain these bytes, because JSON puts a backslash before each of its quotes
     writes = input_tokens if b'"cache_control":' in sent else 0
     output_tokens = sent_limit(body) or OUTPUT_BOUND
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_input_tokens=writes)

@@ -148,7 +148,7 @@ def plan_call(
 
 def _cache_key(services: Services, chat: Chat, slot: Slot) -> str:
     """Return the key of the reply cache. Other candidates and retries have other keys, so that their replies differ."""
-    # What a provider caches does not change its reply
+    # The marks for the provider's cache are left out, because they do not change the reply
     chat = replace(chat, messages=keep_stable_parts(chat.messages, 0))
     body = services.providers.get(chat.model).wire_body(chat)
     return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()

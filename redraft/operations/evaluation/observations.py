@@ -41,7 +41,7 @@ def export(
 
     No connection is held between two pages. Raises Invalid if there is no observation `after`.
     """
-    # A generator would raise after the response has begun, so the database is read here, also without `after`
+    # A generator would raise only after the response has begun, so this function reads the database before it returns
     with services.database.read() as connection:
         place = None if after is None else observations.position_of(connection, after)
         if after is not None and place is None:

@@ -58,7 +58,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     """
     with services.database.write() as connection:
         found = ratings.lock_evaluations(connection, job_id, number)
-        # The check reads all iterations of the job, so it is made only if it may fail
+        # An evaluation shows that the iteration exists. The check reads all iterations, so it is made only without one
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)

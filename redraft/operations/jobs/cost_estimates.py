@@ -1,4 +1,4 @@
-"""Estimates the maximum of model calls and the maximum cost of a request, before it is submitted.
+"""Estimates the maximum number of model calls and the maximum cost of a request, before it is submitted.
 
 `redraft/operations/calls/budgets.py` enforces the budgets that stop a running job or run.
 """
@@ -31,7 +31,7 @@ Calls = tuple[str, Usage, int]
 
 @dataclass(frozen=True, slots=True)
 class CallsMax:
-    """The maximum of model calls of a request, without retries after failures.
+    """The maximum number of model calls of a request, without retries after failures.
 
     Attributes:
         generate: the calls of this type in each iteration. `evaluate` and `repair` are counted in the same way.
@@ -51,7 +51,7 @@ class CallsMax:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A normalised request with its warnings, its maximum of calls and its maximum cost."""
+    """A normalised request with its warnings, its maximum number of calls and its maximum cost."""
 
     request: dict[str, Any]
     warnings: list[dict[str, str]]
@@ -72,7 +72,7 @@ def preview(services: Services, request: AnyRequest) -> Preview:
 
 
 def calls_max(services: Services, request: AnyRequest) -> CallsMax:
-    """The maximum of calls. Each evaluator call, and each generation with a schema, may need one repair."""
+    """The maximum number of calls. Each evaluator call, and each generation with a schema, may need one repair."""
     questions = len(groups_of(request.rubric, services.settings.criteria_per_call))
     evaluations = questions * len(evaluators_of(request)) * request.evaluation.samples
     audits = 2 * questions if request.evaluation.audit else 0

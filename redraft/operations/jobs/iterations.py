@@ -143,7 +143,10 @@ class Iteration(Resource):
 
 
 class MatrixCell(Resource):
-    """The result of an iteration for a criterion. `regressed`: an earlier iteration met the criterion, this one not."""
+    """The result of an iteration for a criterion.
+
+    `regressed`: an earlier iteration met the criterion, and this one does not.
+    """
 
     id: str
     score: float | None
@@ -160,7 +163,7 @@ class MatrixColumn(Resource):
 
 
 class CriteriaMatrix(Resource):
-    """A table of which iteration met which criterion. It is empty without a rubric."""
+    """A table that shows which iteration met which criterion. It is empty without a rubric."""
 
     criteria: list[CriterionRow]
     iterations: list[MatrixColumn]

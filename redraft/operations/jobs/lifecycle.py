@@ -36,8 +36,8 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
 
     Of an ended job whose answer is still evaluated, only the evaluation is canceled.
 
-    If a worker has its step, the workers are asked to abort its calls. For `is_one_of_many`, the caller asks them after
-    the last job.
+    If a worker has its step, the workers are asked to abort its calls. With `is_one_of_many`, the caller asks the
+    workers once, after the last job.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """

@@ -74,7 +74,7 @@ def iterations_of(connection: Connection, job: JobRecord, number: int | None = N
 
 
 def criteria_matrix(services: Services, job_id: str) -> CriteriaMatrix:
-    """The table of which iteration met which criterion. Raises NotFound if there is no such job."""
+    """The table that shows which iteration met which criterion. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         records = history.iterations_of(connection, record_of(connection, job_id))
     return iterations.criteria_matrix(records)

@@ -43,7 +43,7 @@ class JobFacts:
     """Facts about a job.
 
     Attributes:
-        held_back: the shortcomings of the best answer, if its score reaches the threshold but it was not accepted.
+        held_back: the shortcomings of the best answer, if it was not accepted although its score reaches the threshold.
         idle_ms: the total time between each end of the job and the next continuation.
         has_open_call: whether the job was canceled and a call is still open.
     """

@@ -23,8 +23,8 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     """Read the sources once, and return a function that checks an answer to the request.
 
     The function returns the citations, the issues of citation markers, the grounding score and the unsupported
-    statements. It returns None for a job without sources, and for an answer with a user's own schema, which does
-    not tell which fields are prose.
+    statements. It returns None for a job without sources, and for an answer with a user's own schema, because such a
+    schema does not say which fields are prose.
     """
     options = request.grounds
     structure = structure_of(request)
@@ -35,7 +35,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
     count = len(request.sources)
     style = options.citation_style
     version = sources_hash([dump(source) for source in request.sources])
-    # The author of an answer to evaluate had no instruction to cite
+    # An answer that a client submits for evaluation was written without our instruction to cite
     must_cite = options.include_citations and not isinstance(request, EvaluateAnswer)
 
     def read(answer: str) -> dict[str, Any] | None:
@@ -64,7 +64,7 @@ def grounding_reader(request: AnyRequest) -> Callable[[str], dict[str, Any] | No
 
 
 def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: ClaimCheck | None) -> bool:
-    """Whether the grounding rule allows that an answer is accepted.
+    """Whether the grounding rule allows the acceptance of an answer.
 
     A claim check can support statements without a citation. It cannot excuse wrong citation markers, or numbers that
     no source has: these were found without a model.
@@ -137,7 +137,7 @@ def _unsupported_claims(record: IterationRecord) -> list[str]:
 
 
 def final_answer(request: AnyRequest, record: IterationRecord) -> str:
-    """The answer. With `annotate_unverified`, a list of its unsupported statements follows."""
+    """The answer, with `annotate_unverified` followed by a list of its unsupported statements."""
     unsupported = _unsupported_claims(record)
     if not unsupported or request.grounds is None or not request.grounds.annotate_unverified:
         return record.answer

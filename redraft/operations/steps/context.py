@@ -309,7 +309,7 @@ def follow(step: StepContext, result: StepResult) -> StepContext:
     """Return the context of the next step for the same worker. A claim would load an equal context."""
     plain = {name: value for name, value in (result.values or {}).items() if not isinstance(value, DbNow)}
     sums = {name: getattr(step.job, name) + amount for name, amount in sum_usage(result.outcomes).items()}
-    # The start of another iteration also is an event
+    # The start of another iteration is an event, too
     count = len(result.events) + (result.next_step is Step.GENERATE)
     counters = {"lease_token": step.job.lease_token + 1, "event_seq": step.job.event_seq + count}
     job = replace(step.job, **{**plain, **sums, **CLAIMED, **counters})
@@ -325,7 +325,7 @@ def notify(services: Services, message: StepMessage) -> None:
         with services.database.write() as connection:
             transitions.mark_unnotified(connection, message.job_id)
     except Unavailable as error:
-        log.warning("unrung_step_waits_for_its_pause", job_id=message.job_id, reason=error.message)
+        log.warning("step_not_marked_as_unnotified", job_id=message.job_id, reason=error.message)
 
 
 def reschedule(step: StepContext, outcomes: Sequence[Outcome], error: ProviderError) -> StepResult | None:

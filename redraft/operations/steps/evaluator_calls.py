@@ -34,7 +34,7 @@ from redraft.storage.admin import profile_versions
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.history import IterationRecord
 
-# The answer causes these failures, and not the provider. The evaluation is an error, and the loop continues.
+# The answer causes these failures, not the provider. So the evaluation is an error, and the loop continues.
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 # After an accepted first call, only the longer prompt of the retry can cause these failures.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
@@ -45,7 +45,7 @@ _REASONING_FACTOR = 4
 # The profile versions that each database contains, so that an evaluation does not query them again.
 _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
-# The hash of the first stable part of the latest prompt of each run
+# By run: the hash of the first stable part of its latest prompt
 _first_parts: dict[str, int] = {}
 _RUNS_MAX = 256
 

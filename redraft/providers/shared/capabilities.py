@@ -338,8 +338,8 @@ def _has_cache_control(sent: Mapping[str, Any]) -> bool:
     return any("cache_control" in part for message in sent["messages"] for part in message["content"])
 
 
-# The first matching rule decides. Names of parameters come before patterns. A schema is first replaced by JSON mode,
-# and only after another refusal by words
+# The first matching rule decides. Names of parameters come before patterns. A refused schema is first replaced by JSON
+# mode. After another refusal it is described in words
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
     # Some models accept a temperature or top_p, but not both

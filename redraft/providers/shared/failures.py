@@ -26,7 +26,7 @@ _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 # An error that asks for such a short wait is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
-# Names of error classes of aiohttp and httpx2. Not the classes, because only the first call imports these libraries
+# Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
 _LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
 _NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")

@@ -88,7 +88,7 @@ class LimitRefusal:
 
 
 def refusal_kind(message: str) -> Literal["output", "context"] | None:
-    """Return the limit that a message is about, or None if it is about neither."""
+    """Return which of the two limits a message is about. None if it is about no limit."""
     if _OTHER_ERROR.search(message) or not _EXCESS.search(message):
         return None
     is_named = bool(_LIMIT_NAMED.search(message))

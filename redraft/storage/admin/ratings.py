@@ -42,7 +42,7 @@ class RatingRecord:
 class RatedEvaluation:
     """One evaluation of a candidate. Its fields are None if the candidate was not evaluated.
 
-    `is_own`: whether the job decided by this evaluation. An audit, for example, decides nothing.
+    `is_own`: whether the job decided by this evaluation. An audit is an evaluation by which the job does not decide.
     """
 
     candidate: int

@@ -1,7 +1,7 @@
 """Creates engines for PostgreSQL, also behind a pooler that gives each transaction another session.
 
-Behind a pooler no transaction uses the session state of an earlier one: `SET LOCAL` sets the timeouts, and no statement
-is prepared. A direct connection sets its timeouts once, and prepares its statements.
+Behind a pooler, transactions do not share the state of a session. So `SET LOCAL` sets the timeouts, and no statement is
+prepared. A direct connection sets its timeouts once, and prepares its statements.
 """
 
 import time

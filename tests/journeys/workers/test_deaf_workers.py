@@ -51,9 +51,9 @@ def test_a_worker_that_hears_nothing_though_the_broker_answers_ends(
     deafen(services, deaf)
     wait_until(lambda: deaf.process.poll() is not None, within_s=30, what="the end of the deaf worker")
     assert deaf.process.returncode == 1
-    assert "worker_is_deaf" in deaf.log_text()
+    assert "worker_receives_no_messages" in deaf.log_text()
     assert hearing.process.poll() is None
-    assert "worker_is_deaf" not in hearing.log_text()
+    assert "worker_receives_no_messages" not in hearing.log_text()
 
 
 def test_a_worker_with_no_free_thread_is_not_taken_for_deaf(

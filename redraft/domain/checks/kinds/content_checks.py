@@ -65,7 +65,7 @@ class InLanguage(StrictModel):
     def run(self, checked: CheckedAnswer) -> CheckResult:
         prose = prose_of(checked.text)
         letters = sum(map(str.isalpha, prose))
-        # An answer passes unless the guess is reliable, because a wrong guess would reject good answers.
+        # Only a reliable guess can reject an answer, because a wrong guess would reject good answers.
         if letters < LETTERS_MIN:
             return CheckResult(True, f"{amount(letters, 'letter')} are too few to tell a language.")
         guess = guess_language(prose)
