@@ -12,6 +12,8 @@ from sqlalchemy import URL, Connection, Engine, ExceptionContext, NullPool, crea
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from redraft.storage.engine import driver
+
 log = structlog.get_logger()
 
 _PING_AFTER_S = 5.0
@@ -118,9 +120,7 @@ def is_autocommit(connection: Connection) -> bool:
 def _begin(connection: Connection) -> None:
     is_direct, options = connection.info.get(_DIRECT), connection.get_execution_options()
     if not is_autocommit(connection) and not (is_direct and options.get(_ALONE)):
-        begin = "BEGIN" if is_direct else _BEGIN_POOLED
-        # The options of the connection may request streamed rows, which BEGIN does not support
-        connection.exec_driver_sql(begin, execution_options={"yield_per": None, "stream_results": False})
+        driver.execute(connection, "BEGIN" if is_direct else _BEGIN_POOLED)
 
 
 _TIMEOUTS = tuple(f"{name}={value}" for name, value in _TIMEOUTS_MS.items())

@@ -1,7 +1,8 @@
 """Runs statements that are compiled once and then passed to the driver as text.
 
 The statements are built with SQLAlchemy Core. If SQLAlchemy also executed them, they would take twice the time that
-driver and database need. A step executes three to six statements.
+driver and database need. A step executes three to six statements. SQLAlchemy begins and ends the transactions, and
+translates the errors of the driver.
 """
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -16,6 +17,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.selectable import ReturnsRows
 from sqlalchemy.types import TypeEngine
 
+from redraft.storage.engine import driver
 from redraft.storage.engine.columns import CleanText, Json
 
 _Process = Callable[[Any], Any]
@@ -59,17 +61,18 @@ class _Prepared:
     fixed: Mapping[str, Any]
     columns: tuple[tuple[str, _Process | None], ...]
 
-    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
+    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Execute the statement, and return its first row, or None."""
         bound = {name: process(values[name]) if process else values[name] for name, process in self.parameters}
         bound = {**self.fixed, **bound}
         placed = bound if self.order is None else tuple(bound[name] for name in self.order)
-        return connection.exec_driver_sql(self.text, placed)
+        return driver.execute(connection, self.text, placed, has_result=bool(self.columns))
 
 
-def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> sa.CursorResult[Any]:
-    """Execute a statement with the values of its bind parameters.
+def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Execute a statement that returns at most one row, with the values of its bind parameters.
 
-    The values of the result are not converted. For columns with types of `columns.py`, use `fetch`.
+    Returns the row, or None. Its values are not converted. For columns with types of `columns.py`, use `fetch`.
     """
     return _prepare(statement, _kind_of(connection)).execute(connection, values)
 
@@ -77,7 +80,7 @@ def run(connection: sa.Connection, statement: Executable, values: Mapping[str, A
 def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Execute a statement that finds at most one row. Return this row by column name, or None."""
     prepared = _prepare(statement, _kind_of(connection))
-    row = prepared.execute(connection, values).one_or_none()
+    row = prepared.execute(connection, values)
     if row is None:
         return None
     found = zip(prepared.columns, row, strict=True)
@@ -132,12 +135,13 @@ def run_all_or_none(
         parameters = dict(first.values)
         for other in others:
             parameters |= other.values
-        found = run(connection, statement, parameters | _given_rows(rows)).one()
-        return None if found[0] is None else list(found)
-    done = run(connection, first.statement, first.values).scalar()
+        found = run(connection, statement, parameters | _given_rows(rows))
+        return None if found is None or found[0] is None else list(found)
+    done = run(connection, first.statement, first.values)
     if done is None:
         return None
-    found = [done, *(run(connection, other.statement, other.values).scalar() for other in others)]
+    changed = [run(connection, other.statement, other.values) for other in others]
+    found = [row and row[0] for row in (done, *changed)]
     for part in rows:
         _insert(connection, [part])
     return found

@@ -64,6 +64,7 @@ class Database:
     def read(self) -> Generator[Connection]:
         """Open a consistent view for reading. Raises Unavailable if the database cannot be reached."""
         with translated(), self.engine.connect() as connection:
+            connection.begin()
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             yield connection
@@ -80,6 +81,7 @@ class Database:
         Raises Unavailable if the database cannot be reached, or is full or locked.
         """
         with translated(), self._write_turn, (self._alone if is_alone else self.engine).connect() as connection:
+            connection.begin()
             if self.is_sqlite:
                 # Without IMMEDIATE, a write after a read fails if another transaction has written in between
                 connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -163,9 +163,10 @@ def close(connection: sa.Connection, call_id: str, values: Mapping[str, Any]) ->
     """
     for was_lost in (False, True):
         change = close_change(call_id, values, was_lost=was_lost)
-        row = run(connection, change.statement, change.values).one_or_none()
+        row = run(connection, change.statement, change.values)
         if row is not None:
-            return ClosedCall(row.status, was_lost, row.provider == FREE_PROVIDER)
+            status, provider = row
+            return ClosedCall(status, was_lost, provider == FREE_PROVIDER)
     return None
 
 

@@ -127,8 +127,8 @@ def advance(
     Returns the first of `new_events` reserved event numbers, or None if another worker has the lease.
     """
     change = _advancing(job_id, token, Advance(values, {}, new_events, keep_lease_s=None))
-    last: int | None = run(connection, change.statement, change.values).scalar()
-    return None if last is None else last - new_events + 1
+    row = run(connection, change.statement, change.values)
+    return None if row is None else row[0] - new_events + 1
 
 
 @dataclass(frozen=True, slots=True)

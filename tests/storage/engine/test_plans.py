@@ -90,11 +90,11 @@ def explained(connection: Connection) -> Iterator[list[str]]:
         cursor.execute(prefix + statement, parameters)
         plans.append("\n".join(str(row[-1]) for row in cursor.fetchall()))
 
-    event.listen(connection, "before_cursor_execute", explain)
+    event.listen(connection.engine, "before_cursor_execute", explain)
     try:
         yield plans
     finally:
-        event.remove(connection, "before_cursor_execute", explain)
+        event.remove(connection.engine, "before_cursor_execute", explain)
 
 
 _SCAN = rf"SCAN ({'|'.join(metadata.tables)})\b"
@@ -284,8 +284,8 @@ def test_no_change_repeats_a_query_with_a_limit_for_each_of_its_rows(full: Datab
             def note(_conn: Any, _cursor: Any, statement: str, *_: Any, statements: list[str] = statements) -> None:
                 statements.append(statement)
 
-            event.listen(connection, "before_cursor_execute", note)
+            event.listen(connection.engine, "before_cursor_execute", note)
             run(connection)
-            event.remove(connection, "before_cursor_execute", note)
+            event.remove(connection.engine, "before_cursor_execute", note)
     assert all(sent.values())
     assert {name for name, statements in sent.items() if any(map(repeated.match, statements))} == set()
