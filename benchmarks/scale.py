@@ -184,7 +184,7 @@ def _start(services: Services, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _script(url: str, crowd: Crowd) -> None:
-    """Set the server's script. A streamed answer has the duration of any other answer: a fifth until its first word."""
+    """Set the server's script. A streamed answer takes as long as a whole one; its first word comes after a fifth."""
     answer: dict[str, Any] = {"text": "word " * _WORDS}
     if crowd.is_streamed:
         answer |= {"latency_s": crowd.call_s / 5, "pause_s": crowd.call_s * 0.8 / _WORDS}

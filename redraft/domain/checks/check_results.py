@@ -67,7 +67,7 @@ def _missed(found: int, noun: str, bound: int, how: str, verb: str, change: str)
 
 
 def range_in_words(low: float | None, high: float | None) -> str:
-    """Describe a range. One of its ends may be None, for no bound."""
+    """Describe a range. An end that is None means no bound."""
     if low is not None and high is not None:
         return f"from {plain_number(low)} to {plain_number(high)}"
     return f"at least {plain_number(low)}" if low is not None else f"at most {plain_number(high or 0)}"

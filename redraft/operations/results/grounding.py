@@ -67,7 +67,7 @@ def meets_rule(request: AnyRequest, grounding: Mapping[str, Any] | None, check: 
     """Whether the grounding rule allows the acceptance of an answer.
 
     A claim check can support statements without a citation. It cannot excuse wrong citation markers, or numbers that
-    no source has: these were found without a model.
+    no source has, because code has found these.
     """
     if request.grounds is None or not request.grounds.require_grounding:
         return True
@@ -137,7 +137,7 @@ def _unsupported_claims(record: IterationRecord) -> list[str]:
 
 
 def final_answer(request: AnyRequest, record: IterationRecord) -> str:
-    """The answer, with `annotate_unverified` followed by a list of its unsupported statements."""
+    """Return the answer. If `annotate_unverified` is set, append a list of its unsupported statements."""
     unsupported = _unsupported_claims(record)
     if not unsupported or request.grounds is None or not request.grounds.annotate_unverified:
         return record.answer
