@@ -36,7 +36,7 @@ _METHOD.set_forkserver_preload(
         *(
             "api.app",
             "redraft.cli.commands",
-            "redraft.embedded.apis",
+            "redraft.embedded.servers",
             "redraft.embedded.stacks",
             "redraft.logs",
             "redraft.providers.anthropic.provider",

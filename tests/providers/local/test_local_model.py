@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,30 +20,14 @@ from redraft.providers.local.provider import missing_part
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
 from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
+from tests.support.forks import Fork
+from tests.support.processes import clean_environment
 from tests.support.waiting import patient, wait_until
 
-ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 10.0
 CALL_S = 120.0
 
 pytestmark = pytest.mark.skipif(find_spec("xllamacpp") is None, reason="xllamacpp is not installed")
-
-USER = """
-import sys
-from pathlib import Path
-from redraft.domain.calls.model_names import ModelRef
-from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.shared.protocol import Chat, Message
-from redraft.providers.shared.transport import CALLS_LOOP
-from redraft.settings import Settings
-ref = ModelRef("local", "smollm2-135m")
-catalog = ProviderCatalog(Settings(data_dir=Path(sys.argv[1]), local_context_tokens=512))
-made = catalog.get(ref)
-chat = Chat(ref, "", (Message("user", "Say hi."),), None, 0.0, 64)
-print(bool(CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=120)).text), flush=True)
-sys.stdin.readline()
-catalog.close()
-"""
 
 
 def catalog_of(folder: Path, **settings: Any) -> ProviderCatalog:
@@ -106,19 +88,14 @@ def open_catalog(tmp_path: Path) -> Iterator[OpenCatalog]:
     wait_until_gone(tmp_path)
 
 
-def start_user(folder: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", USER, str(folder)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start_user(folder: Path, output: Path) -> Fork:
+    with output.open("wb") as out:
+        return Fork("tests.providers.local.user", str(folder), environment=clean_environment(), out=out.fileno())
 
 
-def first_line(user: "subprocess.Popen[str]") -> str:
-    assert user.stdout is not None
-    return user.stdout.readline().strip()
+def wait_told(output: Path) -> str:
+    """The first line of a user."""
+    return wait_until(lambda: output.read_text().partition("\n")[0], within_s=60, what="what a user tells")
 
 
 def test_it_answers_and_costs_nothing(shared: tuple[ProviderCatalog, Path]):
@@ -188,35 +165,37 @@ def test_racing_threads_and_processes_start_one_server_that_goes_with_the_last(
     open_catalog: OpenCatalog, tmp_path: Path
 ):
     catalogs = [open_catalog() for _ in range(2)]
-    users = [start_user(tmp_path) for _ in range(2)]
+    outputs = [tmp_path / name for name in ("first", "second")]
+    users = [start_user(tmp_path, output) for output in outputs]
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(say, [catalogs[0], catalogs[0], catalogs[1], catalogs[1]]))
     assert all(answer.text for answer in answers)
-    assert [first_line(user) for user in users] == ["True", "True"]
+    assert [wait_told(output) for output in outputs] == ["True", "True"]
     assert servers_of(tmp_path) == [server_pid(tmp_path)]
     for catalog in catalogs:
         catalog.close()
-    users[0].communicate("\n", timeout=patient(30))
+    users[0].terminate()
+    assert users[0].wait(patient(30)) == 0
     assert servers_of(tmp_path) == [server_pid(tmp_path)]
-    users[1].send_signal(signal.SIGKILL)
-    users[1].communicate(timeout=patient(30))
+    users[1].kill()
+    users[1].wait(patient(30))
     wait_until_gone(tmp_path)
     assert not (tmp_path / "local-model" / "server.json").exists()
 
 
-def test_a_killed_server_is_started_again_by_the_next_call(open_catalog: OpenCatalog, tmp_path: Path):
-    catalog = open_catalog()
+def test_a_killed_server_is_started_again_by_the_next_call(shared: tuple[ProviderCatalog, Path]):
+    catalog, folder = shared
     say(catalog)
-    before = server_pid(tmp_path)
+    before = server_pid(folder)
     os.kill(before, signal.SIGKILL)
     assert say(catalog).text
-    assert servers_of(tmp_path) == [server_pid(tmp_path)] != [before]
+    assert servers_of(folder) == [server_pid(folder)] != [before]
 
 
-def test_a_server_killed_under_a_call_is_started_again(open_catalog: OpenCatalog, tmp_path: Path):
-    catalog = open_catalog()
+def test_a_server_killed_under_a_call_is_started_again(shared: tuple[ProviderCatalog, Path]):
+    catalog, folder = shared
     say(catalog)
-    before = server_pid(tmp_path)
+    before = server_pid(folder)
     with ThreadPoolExecutor(3) as pool:
         calls = [pool.submit(say, catalog, "Tell a long story.", max_output_tokens=40) for _ in range(3)]
         os.kill(before, signal.SIGKILL)
@@ -224,17 +203,17 @@ def test_a_server_killed_under_a_call_is_started_again(open_catalog: OpenCatalog
             # A story may be longer than the limit: cut is an answer of the new server, too.
             error = call.exception(timeout=CALL_S)
             assert error is None or getattr(error, "code", None) == "output_truncated"
-    assert len(servers_of(tmp_path)) == 1
+    assert len(servers_of(folder)) == 1
 
 
-def test_a_stream_whose_server_is_killed_is_not_told_twice(open_catalog: OpenCatalog, tmp_path: Path):
-    catalog = open_catalog()
+def test_a_stream_whose_server_is_killed_is_not_told_twice(shared: tuple[ProviderCatalog, Path]):
+    catalog, folder = shared
     say(catalog)
     heard: list[str] = []
 
     def hear_and_kill(piece: str) -> None:
         if not heard:
-            os.kill(server_pid(tmp_path), signal.SIGKILL)
+            os.kill(server_pid(folder), signal.SIGKILL)
         heard.append(piece)
 
     made = catalog.get(DEFAULT_LOCAL)
@@ -264,26 +243,29 @@ def test_a_missing_file_is_told_without_starting_anything(open_catalog: OpenCata
     assert not (tmp_path / "local-model").exists()
 
 
-def test_another_model_in_the_same_folder_is_refused(open_catalog: OpenCatalog, tmp_path: Path):
-    first, copy = open_catalog(), tmp_path / "copy.gguf"
-    say(first)
-    state = json.loads((tmp_path / "local-model" / "server.json").read_text())
-    copy.symlink_to(state["model"])
-    second = open_catalog(local_model=copy)
+def test_another_model_in_the_same_folder_is_refused(shared: tuple[ProviderCatalog, Path], tmp_path: Path):
+    catalog, folder = shared
+    say(catalog)
+    copy = tmp_path / "copy.gguf"
+    copy.symlink_to(json.loads((folder / "local-model" / "server.json").read_text())["model"])
+    second = catalog_of(folder, local_model=copy)
     with pytest.raises(ProviderError, match="serves another local model") as caught:
         say(second)
+    second.close()
     assert caught.value.code == "unknown_model"
 
 
 def test_a_call_without_time_for_the_start_times_out_and_the_next_one_finds_the_server(
-    open_catalog: OpenCatalog, tmp_path: Path
+    shared: tuple[ProviderCatalog, Path],
 ):
-    catalog = open_catalog()
+    catalog, folder = shared
+    say(catalog)
+    os.kill(server_pid(folder), signal.SIGKILL)
     with pytest.raises(ProviderError) as caught:
         say(catalog, timeout_s=0.05)
     assert caught.value.code == "provider_timeout"
     assert say(catalog).text
-    assert len(servers_of(tmp_path)) == 1
+    assert len(servers_of(folder)) == 1
 
 
 def test_any_local_name_means_the_same_file(shared: tuple[ProviderCatalog, Path]):
