@@ -35,7 +35,8 @@ class Folder:
         return process.name() == "valkey-server" and process.cwd() == str(self.path / "valkey")
 
     def wait_empty(self, within_s: float = 10) -> None:
-        wait_until(lambda: not self.processes(), within_s=within_s, what=f"the end of all over {self.path}")
+        what = f"the end of all over {self.path}"
+        wait_until(lambda: not self.processes(), within_s=within_s, every_s=0.1, what=what)
 
     def end_all(self) -> list[str]:
         """Kill what still runs after a moment; their command lines."""

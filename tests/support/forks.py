@@ -118,14 +118,15 @@ def _become(
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)
-    os.chdir(folder)
     for number, stream in enumerate((out, err), 1):
         os.dup2(stream.fileno(), number)
         stream.close()
     # Those of the server know whether its own output was a terminal or a file
     sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     sys.argv[1:] = arguments
-    measuring = _measure() if _MEASURED in environment else None
+    os.chdir(ROOT)
+    measuring = _measure(module) if _MEASURED in environment else None
+    os.chdir(folder)
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
@@ -135,8 +136,8 @@ def _become(
             measuring.save()
 
 
-def _measure() -> coverage.Coverage:
-    """Only what runs in workers alone: the rest is measured where tests call it, at less cost."""
-    measuring = coverage.Coverage(source_pkgs=["worker"])
+def _measure(module: str) -> coverage.Coverage:
+    """Of workers and servers only what runs in workers alone: tests call the rest directly, which costs less."""
+    measuring = coverage.Coverage(source_pkgs=["worker"] if module in {"worker", "uvicorn"} else None)
     measuring.start()
     return measuring

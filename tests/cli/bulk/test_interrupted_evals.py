@@ -108,7 +108,7 @@ def test_killed_in_the_middle_it_resumes_without_asking_again_for_what_has_ended
     begin = ("eval", str(Path(rows_file(12)).absolute()), *CRIT, "--max-in-flight", "3", "--json")
     undisturbed = work_off(home, rows_file(12))
     command = shell.start(*begin)
-    wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60)
+    wait_until(lambda: len(all_runs(home)) == 2 and newest(home).counts.succeeded >= 3, within_s=60, every_s=0.1)
     kill_all(command)
     ended = [
         item["custom_id"] for item in run_results.stream_results(home, newest(home).id) if item["status"] == "succeeded"
