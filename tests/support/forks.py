@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,30 +23,28 @@ import coverage
 ROOT = Path(__file__).parents[2]
 _METHOD = multiprocessing.get_context("forkserver")
 # Modules that read the environment or start threads when they are imported have no place here.
-_METHOD.set_forkserver_preload(
-    [
-        *("celery.apps.worker", "celery.app.amqp", "celery.app.control", "celery.concurrency.thread"),
-        *("celery.worker.components", "celery.worker.consumer", "celery.worker.strategy", "kombu.transport.redis"),
-        *("openai", "openai.resources.chat", "psycopg", "uvicorn"),
-        *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "rich.traceback"),
-        *(
-            "redraft.operations.admin.deliveries",
-            "redraft.operations.bulk.scheduler",
-            "redraft.operations.steps.executor",
-        ),
-        *(
-            "api.app",
-            "redraft.cli.commands",
-            "redraft.embedded.servers",
-            "redraft.embedded.stacks",
-            "redraft.logs",
-            "redraft.providers.anthropic.provider",
-            "redraft.providers.openai.provider",
-            "redraft.runtime",
-        ),
-        *("coverage", "tests.support.commands", "tests.support.forks"),
-    ]
-)
+_MODULES = [
+    *("celery.apps.worker", "celery.app.amqp", "celery.app.control", "celery.concurrency.thread"),
+    *("celery.worker.components", "celery.worker.consumer", "celery.worker.strategy", "kombu.transport.redis"),
+    *("openai", "openai.resources.chat", "psycopg", "uvicorn"),
+    *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "rich.traceback"),
+    *(
+        "redraft.operations.admin.deliveries",
+        "redraft.operations.bulk.scheduler",
+        "redraft.operations.steps.executor",
+    ),
+    *(
+        "api.app",
+        "redraft.cli.commands",
+        "redraft.embedded.api_server",
+        "redraft.embedded.stacks",
+        "redraft.logs",
+        "redraft.providers.anthropic.provider",
+        "redraft.providers.openai.provider",
+        "redraft.runtime",
+    ),
+    *("coverage", "tests.support.commands", "tests.support.forks"),
+]
 _MEASURED = "COVERAGE_PROCESS_CONFIG"
 
 
@@ -103,6 +102,10 @@ class Fork:
 @cache
 def _run_server() -> None:
     """The process that all others are forked from; it is not measured itself, and hands no measuring on."""
+    for name in _MODULES:
+        # The server itself passes over what it does not find
+        assert find_spec(name), name
+    _METHOD.set_forkserver_preload(_MODULES)
     measured = os.environ.pop(_MEASURED, None)
     try:
         forkserver.ensure_running()
