@@ -123,6 +123,35 @@ def _looks_random(value: str) -> bool:
     return any(each.isdigit() for each in value) and any(each.isalpha() for each in value)
 
 
+class CheckEndpoint(BaseModel, frozen=True, extra="forbid"):
+    """A server that evaluates answers, for checks of the kind `http`.
+
+    Attributes:
+        secret_env: the name of the environment variable with the secret that signs the requests; None for
+            REDRAFT_WEBHOOK_SECRET.
+        timeout_s: the time limit of one request.
+    """
+
+    url: Annotated[str, AfterValidator(_checked_url)]
+    secret_env: Annotated[str, AfterValidator(_checked_variable)] | None = None
+    timeout_s: float = Field(default=10.0, gt=0, le=60)
+
+
+def secrets_of(checks: Mapping[str, CheckEndpoint], environment: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the secrets of the checks by their names. A variable that is not set gives an empty secret.
+
+    Raises:
+        PydanticCustomError: if a secret is none of Standard Webhooks.
+    """
+    secrets = {
+        name: (environment.get(check.secret_env) or "").strip() for name, check in checks.items() if check.secret_env
+    }
+    for name, secret in secrets.items():
+        if error := setting_values.secrets_error(secret):
+            raise _refuse("bad_key", f"{checks[name].secret_env}, the secret of check {name!r}, {error}")
+    return secrets
+
+
 def keys_of(endpoints: Mapping[str, Endpoint], environment: Mapping[str, str | None]) -> dict[str, str]:
     """Return the keys of the endpoints by their names. A variable that is not set gives an empty key.
 

@@ -34,10 +34,12 @@ _FAILURES = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutE
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The status of a response, and its header `Retry-After`."""
+    """The status of a response, its header `Retry-After`, and its body. `is_whole`: the body arrived to its end."""
 
     status: int
     retry_after: str | None
+    body: bytes = b""
+    is_whole: bool = True
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
@@ -52,12 +54,21 @@ class Sender:
         allowed: the addresses and names that may be reached in addition to public addresses.
         resolver: resolves names to addresses.
         total_s: the timeout of a request and its response, after the name is resolved.
+        body_bytes_max: the number of bytes after which a body is not read on.
     """
 
-    def __init__(self, allowed: Allowed, *, resolver: Resolver = resolve, total_s: float = TOTAL_S) -> None:
+    def __init__(
+        self,
+        allowed: Allowed,
+        *,
+        resolver: Resolver = resolve,
+        total_s: float = TOTAL_S,
+        body_bytes_max: int = _BODY_BYTES_MAX,
+    ) -> None:
         self._allowed = allowed
         self._resolver = resolver
         self._total_s = total_s
+        self._body_bytes_max = body_bytes_max
 
     def why_not_host(self, host: str) -> str | None:
         """Return the reason why the host is refused, as a sentence, or None. The name is not resolved."""
@@ -72,7 +83,7 @@ class Sender:
         backend = _CheckedBackend(self._addresses(target), clock)
         try:
             with httpcore2.ConnectionPool(ssl_context=_ssl_context(), network_backend=backend) as pool:
-                return _exchange(pool, target, headers, body)
+                return _exchange(pool, target, headers, body, self._body_bytes_max)
         except _FAILURES as error:
             raise Unavailable(_words(error, clock), code="receiver_unavailable") from error
 
@@ -98,19 +109,23 @@ class Sender:
         return addresses
 
 
-def _exchange(pool: httpcore2.ConnectionPool, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
+def _exchange(
+    pool: httpcore2.ConnectionPool, target: RequestTarget, headers: Mapping[str, str], body: bytes, bytes_max: int
+) -> Reply:
     url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
     with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
         found = {name.lower(): value.decode("latin-1") for name, value in response.headers}
-        # The status decides, so a failure in the body is ignored. A short body is read to its end, because a receiver
-        # may fail if the connection is closed before that
+        # The status decides about a webhook, so a failure in the body raises nothing. A short body is read to its end,
+        # because a receiver may fail if the connection is closed before that
+        received, is_whole = bytearray(), False
         with contextlib.suppress(*_FAILURES):
-            count = 0
             for piece in response.iter_stream():
-                count += len(piece)
-                if count >= _BODY_BYTES_MAX:
+                received += piece
+                if len(received) >= bytes_max:
                     break
-        return Reply(response.status, found.get(b"retry-after"))
+            else:
+                is_whole = True
+        return Reply(response.status, found.get(b"retry-after"), bytes(received), is_whole)
 
 
 def _words(error: Exception, clock: "_Clock") -> str:

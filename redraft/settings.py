@@ -16,7 +16,16 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from redraft import setting_values
-from redraft.endpoints import ANY_MODEL, Endpoint, EndpointName, ModelLimit, ModelPrice, keys_of
+from redraft.endpoints import (
+    ANY_MODEL,
+    CheckEndpoint,
+    Endpoint,
+    EndpointName,
+    ModelLimit,
+    ModelPrice,
+    keys_of,
+    secrets_of,
+)
 
 # The maximum length of the path of a Unix socket is 107 bytes on Linux, and 103 on macOS
 _SOCKET_PATH_BYTES = 100
@@ -94,6 +103,11 @@ class Settings(BaseSettings):
         default_factory=dict[str, Endpoint],
         description="Further servers, for NAME:model; docs/compatible-servers.md: "
         '{"groq": {"format": "openai", "base_url": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"}}.',
+    )
+    http_checks: dict[str, CheckEndpoint] = Field(
+        default_factory=dict[str, CheckEndpoint],
+        description="Servers that evaluate answers, for checks of the kind http; docs/checks.md: "
+        '{"tone": {"url": "https://checks.example.com/tone", "secret_env": "TONE_SECRET", "timeout_s": 5}}.',
     )
     local_model: Path | None = Field(
         default=None, description="A GGUF file for local:… models; empty: the bundled SmolLM2-135M."
@@ -213,6 +227,7 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Lowest logged level.")
 
     _endpoint_keys: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
+    _check_secrets: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
 
     @field_validator(*_CHECKS)
     @classmethod
@@ -232,8 +247,10 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _keys_are_usable(self) -> Self:
-        if self.endpoints:
-            self._endpoint_keys = keys_of(self.endpoints, {**dotenv_values(".env"), **os.environ})
+        if self.endpoints or self.http_checks:
+            environment = {**dotenv_values(".env"), **os.environ}
+            self._endpoint_keys = keys_of(self.endpoints, environment)
+            self._check_secrets = secrets_of(self.http_checks, environment)
         return self
 
     @model_validator(mode="after")
@@ -302,6 +319,12 @@ class Settings(BaseSettings):
         """Return the key of an endpoint; empty if it has none, or its variable is not set."""
         return self._endpoint_keys.get(name, "")
 
+    def check_secret(self, name: str) -> str:
+        """Return the secrets that sign the requests to an HTTP check; empty if none is set."""
+        if name in self._check_secrets:
+            return self._check_secrets[name]
+        return self.webhook_secret.get_secret_value() if self.webhook_secret else ""
+
     @property
     def all_model_limits(self) -> dict[str, ModelLimit]:
         """The rate limits of models and of endpoints. REDRAFT_MODEL_LIMITS has precedence."""
@@ -322,7 +345,8 @@ class Settings(BaseSettings):
         decoded = [unquote(password) for password in passwords]
         webhooks = self.webhook_secret.get_secret_value().split() if self.webhook_secret else []
         of_vendors = [key.get_secret_value().strip() for key in keys if key]
-        return (*of_vendors, *of_endpoints, *webhooks, *passwords, *decoded)
+        of_checks = [secret for each in self._check_secrets.values() for secret in each.split()]
+        return (*of_vendors, *of_endpoints, *webhooks, *of_checks, *passwords, *decoded)
 
 
 class _TomlFile(TomlConfigSettingsSource):

@@ -1,10 +1,11 @@
 """Loads evaluation profiles, both the built-in profiles and those of users. Each profile is a folder of files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from redraft.errors import Invalid
+from redraft.packages import Extension, extensions
 from redraft.prompts import profile_files
 from redraft.prompts.profile_files import BUILT_IN, Profile, ProfileError
 
@@ -30,12 +31,45 @@ class Profiles:
 
 
 def load_profiles(folder: Path | None) -> Profiles:
-    """Load the built-in profiles, and the profiles in the sub-folders of a folder.
+    """Load the built-in profiles, those of installed packages, and those in the sub-folders of a folder.
+
+    A profile in the folder replaces the profile of a package that has its name.
 
     Raises:
         Invalid: if a profile is invalid (`invalid_profile`). The message lists each invalid file with its error.
     """
-    return Profiles([*_built_in(), *(_own(folder) if folder else ())])
+    return Profiles([*_built_in(), *packaged_profiles()[0], *(_own(folder) if folder else ())])
+
+
+@cache
+def packaged_profiles() -> tuple[tuple[Profile, ...], Mapping[str, str]]:
+    """Return the profiles of installed packages, and the errors of their entry points by name. Never raises.
+
+    The entry point is a package of Python, or a path. Each of its folders is a profile.
+    """
+    profiles: dict[str, Profile] = {}
+    errors: dict[str, str] = {}
+    for name, extension in extensions("redraft.profiles").items():
+        try:
+            found = {each.name: each for each in _read_extension(extension)}
+        except ProfileError as error:
+            errors[name] = f"{error.place}: {error.words}"
+        else:
+            profiles |= found
+    return tuple(profiles.values()), errors
+
+
+def _read_extension(extension: Extension) -> list[Profile]:
+    if extension.error is not None:
+        raise ProfileError(extension.name, extension.error)
+    loaded = extension.loaded
+    paths = [loaded] if isinstance(loaded, str | Path) else list(getattr(loaded, "__path__", ()))
+    folders = [each for path in paths if Path(path).is_dir() for each in profile_files.folders(Path(path))]
+    # Python's own folders, such as __pycache__, are no profiles
+    found = [profile_files.read(each, is_built_in=False) for each in folders if not each.name.startswith("_")]
+    if not found:
+        raise ProfileError(extension.name, "is no package or path with a folder for each profile")
+    return found
 
 
 @cache

@@ -40,6 +40,7 @@ REMEDIES: dict[str, str] = {
     "schema_mismatch": "Simplify the schema of the answer.",
     "draft_invalid": "Try again, or choose another model.",
     "evaluator_invalid": "Continue the job with a stronger evaluator.",
+    "check_failed": "Repair the server or package of the check. Then continue the job.",
     "canceled": "Continue the job to get its answer.",
     "deadline_exceeded": "Continue the job with a longer deadline, and check that enough workers run.",
     "budget_exhausted": "Continue the job with a higher limit; its other limits stay the same.",

@@ -15,8 +15,10 @@ from redraft.domain.bulk.phrases import count
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import health
 from redraft.operations.admin.configuration import without_password
+from redraft.operations.admin.installation import extension_errors
 from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
+from redraft.packages import GROUPS, extensions
 from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
@@ -58,6 +60,8 @@ def _diagnose_services(services: Services) -> list[Finding]:
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
+    findings += _http_checks(services.settings)
+    findings += _extensions()
     findings.append(_guard("model", lambda: _default_model(services)))
     with contextlib.suppress(RedraftError):  # The finding about the default model already reports a wrong name
         others = {each.provider: each for each in reversed(services.providers.models()) if not each.default}
@@ -130,6 +134,33 @@ def _webhooks(services: Services) -> Finding:
     return Finding(
         "webhooks", "note", "jobs with a webhook are refused", "Set REDRAFT_WEBHOOK_SECRET, which signs webhooks."
     )
+
+
+def _http_checks(settings: Settings) -> list[Finding]:
+    findings: list[Finding] = []
+    for name, endpoint in settings.http_checks.items():
+        variable = endpoint.secret_env or "REDRAFT_WEBHOOK_SECRET"
+        if settings.check_secret(name):
+            findings.append(Finding("http check", "ok", f"{name}: {endpoint.url}"))
+        else:
+            words = f"{name}: jobs with this check are refused"
+            findings.append(Finding("http check", "note", words, f"Set {variable}, which signs its requests."))
+    return findings
+
+
+def _extensions() -> list[Finding]:
+    """Return a finding per entry point of an installed package."""
+    findings: list[Finding] = []
+    for group in GROUPS:
+        noun = group.removeprefix("redraft.").removesuffix("s")
+        errors = extension_errors(group)
+        for name, each in extensions(group).items():
+            if name in errors:
+                remedy = "Repair, upgrade or uninstall the package."
+                findings.append(Finding("package", "broken", f"{noun} {name} of {each.origin}: {errors[name]}", remedy))
+            else:
+                findings.append(Finding("package", "ok", f"{noun} {name} of {each.origin}"))
+    return findings
 
 
 def _default_model(services: Services) -> Finding:

@@ -10,14 +10,15 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import StrictModel
-from redraft.domain.checks.check_results import CheckedAnswer, CheckResult
+from redraft.domain.checks.check_results import Asker, CheckedAnswer, CheckResult, ask_nobody
 from redraft.domain.checks.kinds.content_checks import ContentCheck
+from redraft.domain.checks.kinds.outside_checks import OutsideCheck
 from redraft.domain.checks.kinds.size_checks import COUNT_MAX, SizeCheck
 from redraft.domain.checks.kinds.text_checks import TextCheck
 from redraft.domain.checks.measures import normal
 from redraft.domain.text.cleaning import clean
 
-_Any = ContentCheck | SizeCheck | TextCheck
+_Any = ContentCheck | OutsideCheck | SizeCheck | TextCheck
 _CLASSES: dict[str, type[StrictModel]] = {
     kind: each for each in get_args(_Any) for kind in get_args(each.model_fields["kind"].annotation)
 }
@@ -62,7 +63,10 @@ def json_example(kind: str, value: Any = None) -> str:
 Check = Annotated[_Any, Field(discriminator="kind"), BeforeValidator(_names_a_kind)]
 
 
-def run_check(check: Check, answer: str, *, sources: int = 0) -> CheckResult:
-    """Run a check on an answer. Never raises. `sources` is the number of sources that the answer can cite."""
+def run_check(check: Check, answer: str, *, sources: int = 0, ask: Asker = ask_nobody) -> CheckResult:
+    """Run a check on an answer. Raises only the errors of `ask`, which asks the checks outside of Redraft.
+
+    `sources` is the number of sources that the answer can cite.
+    """
     answer = clean(answer)
-    return check.run(CheckedAnswer(answer, normal(answer), sources))
+    return check.run(CheckedAnswer(answer, normal(answer), sources, ask))

@@ -1,5 +1,6 @@
 """The input and the result of a check, and functions that word the messages of results."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from redraft.domain.text.cleaning import fold, preview
@@ -10,19 +11,36 @@ _LISTED_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check. Its message has the figures and, if the check fails, the change to make."""
+    """The result of a check. Its message has the figures and, if the check fails, the change to make.
+
+    `score` is in 0..1; None for a check that only passes or fails.
+    """
 
     passed: bool
     message: str
+    score: float | None = None
+
+
+Asker = Callable[[str, str], CheckResult]
+"""Asks a check outside of Redraft by its kind and name."""
+
+
+def ask_nobody(kind: str, name: str) -> CheckResult:
+    """Refuse to ask, where there is no connection to other programs."""
+    raise TypeError(f"A check of kind {kind} ({name}) needs an operation that asks it.")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """An answer to check, its normal form for comparison and counting, and the number of sources that it can cite."""
+    """An answer to check, its normal form for comparison and counting, and the number of sources that it can cite.
+
+    `ask` asks the checks outside of Redraft.
+    """
 
     answer: str
     text: str
     sources: int
+    ask: Asker = ask_nobody
 
 
 def quoted(text: str) -> str:

@@ -29,6 +29,8 @@ _WORDS = {
     "is_url_free": "The answer contains no web address.",
     "max_grade": "The answer can be read after {value} years of school: short sentences, short words.",
     "cites_all_sources": "The answer cites every source.",
+    "http": "The answer passes the check {value}.",
+    "package": "The answer passes the check {value}.",
     "numeric_between": "The answer holds exactly one number, {amount}.",
 }
 

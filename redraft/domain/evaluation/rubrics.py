@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
 from redraft.domain.checks.any_check import CHECK_KINDS, Check, json_example, run_check
+from redraft.domain.checks.check_results import Asker, CheckResult, ask_nobody
 from redraft.domain.checks.descriptions import describe_check
 from redraft.domain.evaluation.scores import meets
 
@@ -185,14 +186,22 @@ def evaluated_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:
     return [criterion for criterion in rubric or () if criterion.kind != "check"]
 
 
-def run_checks(rubric: Iterable[Criterion], answer: str, *, sources: int = 0) -> list[CriterionResult]:
-    """Run the checks of a rubric. `sources` is the number of sources that the answer can cite."""
-    return [_run(criterion, criterion.check, answer, sources) for criterion in rubric if criterion.check is not None]
+def run_checks(
+    rubric: Iterable[Criterion], answer: str, *, sources: int = 0, ask: Asker = ask_nobody
+) -> list[CriterionResult]:
+    """Run the checks of a rubric. `sources` is the number of sources that the answer can cite.
+
+    Raises only the errors of `ask`, which asks the checks outside of Redraft.
+    """
+    checks = [(criterion, criterion.check) for criterion in rubric if criterion.check is not None]
+    return [_result_of_check(each, run_check(check, answer, sources=sources, ask=ask)) for each, check in checks]
 
 
-def _run(criterion: Criterion, check: Check, answer: str, sources: int) -> CriterionResult:
-    found = run_check(check, answer, sources=sources)
+def _result_of_check(criterion: Criterion, found: CheckResult) -> CriterionResult:
     result = result_of(criterion, float(found.passed))
+    if found.score is not None:
+        # The check decides itself whether its score passes
+        result = replace(result, score=found.score)
     if criterion.weight < 0:
         # For a fault, the check's own message would ask for the opposite change.
         wanted = (

@@ -19,6 +19,7 @@ PREFIXES = {
     "key": "key_",
     "worker": "wrk_",
     "webhook delivery": "whd_",
+    "check": "chk_",
 }
 
 

@@ -24,6 +24,7 @@ TITLES = {
     "schema_mismatch": "The answer does not fit its schema",
     "draft_invalid": "The model's draft could not be used",
     "evaluator_invalid": "The evaluator's reply could not be used",
+    "check_failed": "A check outside of Redraft gave no verdict",
     "canceled": "The job was canceled during the call",
     "deadline_exceeded": "The job's deadline has passed",
     "budget_exhausted": "The job's budget is used up",

@@ -9,6 +9,8 @@ from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.operations.admin.configuration import without_password
 from redraft.operations.services import Services
+from redraft.packages import Group, extensions
+from redraft.prompts.profiles import packaged_profiles
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.admin import metrics
 from redraft.storage.engine import schema
@@ -48,6 +50,12 @@ class Parts:
     database_bytes: int
     schema: str
     broker: str
+
+
+def extension_errors(group: Group) -> dict[str, str]:
+    """The errors of the entry points of installed packages that cannot be used, by name."""
+    errors = {name: each.error for name, each in extensions(group).items() if each.error is not None}
+    return {**errors, **packaged_profiles()[1]} if group == "redraft.profiles" else errors
 
 
 def list_models(services: Services) -> list[ModelLine]:

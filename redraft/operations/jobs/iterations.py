@@ -41,6 +41,9 @@ class CheckOutcome(Resource):
     kind: str
     passed: bool
     message: str
+    request: dict[str, Any] | None = Field(
+        default=None, description="Of a check outside of Redraft: id and attempts of its request, or the package."
+    )
 
 
 class EvaluatorVerdict(Resource):

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from redraft.domain.checks.kinds.outside_checks import OutsideCheck
 from redraft.domain.evaluation.aggregation import CombinedVerdict, by_checks, by_threshold
-from redraft.domain.evaluation.rubrics import Criterion, CriterionResult, evaluated_by_model, run_checks
+from redraft.domain.evaluation.rubrics import CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.loop import earlier_duplicate, passes
 from redraft.domain.jobs.skip_rules import reason_for_no_evaluator, skip_reason
@@ -15,6 +16,7 @@ from redraft.domain.text.cleaning import preview
 from redraft.domain.text.trivial_answers import is_trivial
 from redraft.errors import ProviderError
 from redraft.operations.calls.model_calls import Outcome
+from redraft.operations.calls.outside_checks import CheckFailed, OutsideChecks
 from redraft.operations.request_views import schema_of
 from redraft.operations.results.grounding import checked_claims, meets_rule, problems_of
 from redraft.operations.steps.context import StepContext
@@ -148,7 +150,10 @@ def _may_rest_on_others(step: StepContext, known: IterationRecord) -> bool:
 def _without_evaluator(step: StepContext, record: IterationRecord) -> EvaluationRecord | None:
     """Return the verdict of the checks if it suffices, or a skipped evaluation. None if an evaluator is needed."""
     rubric, options = step.request.rubric, step.request.evaluation
-    checked = _checked(step, record)
+    try:
+        checked = _checked(step, record)
+    except CheckFailed as failed:
+        return _evaluation(step, status="error", error=failed.error)
     fails = any(result.required and not result.passed for result in checked)
     reason = reason_for_no_evaluator(options, step.job.id, record.answer)
     suffices = fails and (reason is not None or options.skip == "when_checks_fail")
@@ -159,8 +164,24 @@ def _without_evaluator(step: StepContext, record: IterationRecord) -> Evaluation
 
 def _checked(step: StepContext, record: IterationRecord) -> list[CriterionResult]:
     key = f"checked {record.id}"
+    if key not in step.found and step.job.step == Step.AUDIT and record.evaluation and record.evaluation.criteria:
+        # The loop has run the checks on this answer
+        known = [CriterionResult(**each) for each in record.evaluation.criteria]
+        step.found[key] = [each for each in known if each.kind == "check"]
     if key not in step.found:
-        step.found[key] = run_checks(step.request.rubric or (), record.answer, sources=len(step.request.sources))
+        asked = _outside_checks(step, record)
+        rubric, sources = step.request.rubric or (), len(step.request.sources)
+        step.found[key] = run_checks(rubric, record.answer, sources=sources, ask=asked.ask)
+    return step.found[key]
+
+
+def _outside_checks(step: StepContext, record: IterationRecord) -> OutsideChecks:
+    """Return the outside checks of an answer. The step keeps them, with the traces of their requests."""
+    key = f"outside checks {record.id}"
+    if key not in step.found:
+        place = f"{step.job.id}/{record.id}"
+        settings, request = step.services.settings, step.request
+        step.found[key] = OutsideChecks(settings, request, place, record.answer, step.remaining_s)
     return step.found[key]
 
 
@@ -185,7 +206,7 @@ def _from_verdict(
         issues=list(combined.issues),
         improvement_hint=combined.improvement_hint or None,
         criteria=[asdict(result) for result in combined.criteria] or None,
-        checks=_check_results(step.request.rubric or (), combined.criteria),
+        checks=_check_results(step, record, combined.criteria),
         grounding=checked_claims(combined.check),
         judges=list(combined.by_evaluator) or None,
         disagreement=combined.disagreement,
@@ -193,12 +214,21 @@ def _from_verdict(
     )
 
 
-def _check_results(rubric: Sequence[Criterion], results: Sequence[CriterionResult]) -> list[dict[str, Any]] | None:
-    kinds = {criterion.id: criterion.check.kind for criterion in rubric if criterion.check}
+def _check_results(
+    step: StepContext, record: IterationRecord, results: Sequence[CriterionResult]
+) -> list[dict[str, Any]] | None:
+    checks = {criterion.id: criterion.check for criterion in step.request.rubric or () if criterion.check}
+    traces = _outside_checks(step, record).traces
     return [
-        {"id": result.id, "kind": kinds[result.id], "passed": result.passed, "message": result.gap or result.evidence}
+        {
+            "id": result.id,
+            "kind": check.kind,
+            "passed": result.passed,
+            "message": result.gap or result.evidence,
+            **({"request": traces.get((check.kind, check.value))} if isinstance(check, OutsideCheck) else {}),
+        }
         for result in results
-        if result.id in kinds
+        if (check := checks.get(result.id))
     ] or None
 
 

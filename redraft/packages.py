@@ -1,0 +1,51 @@
+"""What installed Python packages add to Redraft: checks and profiles, by the entry points of packages.
+
+An administrator installs packages. No request can load one. A package that cannot be loaded is reported, and the other
+parts work without it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+Group = Literal["redraft.checks", "redraft.profiles"]
+GROUPS: tuple[Group, ...] = ("redraft.checks", "redraft.profiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """One entry point. `loaded` is its object; it is None if `error` says why it cannot be used."""
+
+    group: Group
+    name: str
+    origin: str
+    loaded: Any = None
+    error: str | None = None
+
+
+@cache  # the installed packages of a process do not change
+def extensions(group: Group) -> Mapping[str, Extension]:
+    """Load the entry points of a group, by name. Never raises."""
+    found: dict[str, Extension] = {}
+    for point in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
+        origin = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        if point.name in found:
+            words = f"{found[point.name].origin} and {origin} both provide this name; remove one of them"
+            found[point.name] = Extension(group, point.name, origin, error=words)
+        else:
+            found[point.name] = _load(group, point, origin)
+    return found
+
+
+def _load(group: Group, point: EntryPoint, origin: str) -> Extension:
+    try:
+        loaded = point.load()
+    # Importing a package runs its code, which can raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        words = f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
+        return Extension(group, point.name, origin, error=words[:500])
+    if group != "redraft.profiles" and not callable(loaded):
+        return Extension(group, point.name, origin, error=f"{point.value} is no function")
+    return Extension(group, point.name, origin, loaded)
