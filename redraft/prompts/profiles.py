@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from redraft.errors import Invalid
-from redraft.packages import Extension, extensions
+from redraft.packages.entry_points import Extension, extensions
 from redraft.prompts import profile_files
 from redraft.prompts.profile_files import BUILT_IN, Profile, ProfileError
 

@@ -18,7 +18,7 @@ from redraft.operations.admin.configuration import without_password
 from redraft.operations.admin.installation import extension_errors
 from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
-from redraft.packages import GROUPS, extensions
+from redraft.packages.entry_points import GROUPS, extensions
 from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]

@@ -9,7 +9,7 @@ from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
 from redraft.operations.admin.configuration import without_password
 from redraft.operations.services import Services
-from redraft.packages import Group, extensions
+from redraft.packages.entry_points import Group, extensions
 from redraft.prompts.profiles import packaged_profiles
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.admin import metrics

@@ -24,7 +24,7 @@ from redraft.domain.jobs.requests import (
 from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, Invalid
-from redraft.operations.calls import outside_checks
+from redraft.operations.calls import check_requests
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator
 from redraft.operations.results.grounding import grounding_reader
@@ -86,7 +86,7 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
     if isinstance(request, GenerateAnswer) and isinstance(request.answer_schema, Mapping):
         check_schema(request.answer_schema, "/answer_schema")
     check_webhook(services, request.webhook)
-    outside_checks.ensure_known(services.settings, request)
+    check_requests.ensure_known(services.settings, request)
     normal = request.model_copy(update=update)
     check_priced(services, normal, normal.limits.max_cost_usd)
     return normal

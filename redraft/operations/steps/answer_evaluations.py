@@ -15,8 +15,8 @@ from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.domain.text.cleaning import preview
 from redraft.domain.text.trivial_answers import is_trivial
 from redraft.errors import ProviderError
+from redraft.operations.calls.check_requests import CheckFailed, OutsideChecks
 from redraft.operations.calls.model_calls import Outcome
-from redraft.operations.calls.outside_checks import CheckFailed, OutsideChecks
 from redraft.operations.request_views import schema_of
 from redraft.operations.results.grounding import checked_claims, meets_rule, problems_of
 from redraft.operations.steps.context import StepContext

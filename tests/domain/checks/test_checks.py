@@ -18,6 +18,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
+OUTSIDE: list[dict[str, Any]] = [{"kind": "http", "value": "tone"}, {"kind": "package", "value": "shout"}]
 EXAMPLES: list[dict[str, Any]] = [
     {"kind": "json_schema", "value": CITY},
     {"kind": "regex", "value": r"^\p{L}+$", "ignore_case": True},
@@ -323,10 +324,10 @@ def test_a_spec_that_cannot_be_used_is_refused_where_it_is_wrong(
 
 def test_the_examples_are_all_kinds():
     mapping = CHECKS.json_schema()["discriminator"]["mapping"]
-    assert sorted(mapping) == sorted(each["kind"] for each in EXAMPLES)
+    assert sorted(mapping) == sorted(each["kind"] for each in (*EXAMPLES, *OUTSIDE))
 
 
-@pytest.mark.parametrize("spec", EXAMPLES, ids=[each["kind"] for each in EXAMPLES])
+@pytest.mark.parametrize("spec", EXAMPLES + OUTSIDE, ids=[each["kind"] for each in EXAMPLES + OUTSIDE])
 def test_a_criterion_with_a_check_comes_back_as_it_was_stored(spec: dict[str, Any]):
     criterion = Criterion.model_validate({"id": "form", "kind": "check", "check": spec})
     stored = json.loads(json.dumps(criterion.model_dump(mode="json")))

@@ -34,6 +34,10 @@ def post(sender: Sender, url: str, body: bytes = b"{}") -> Reply:
     return sender.post(read_url(url), {"Content-Type": "application/json"}, body)
 
 
+def status_of(reply: Reply) -> tuple[int, str | None]:
+    return reply.status, reply.retry_after
+
+
 @contextmanager
 def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     """A server that speaks no HTTP of its own: `serve` has the connection."""
@@ -60,7 +64,7 @@ def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked():
     names = Names(["127.0.0.1"], ["10.0.0.1"])
     with Receiver() as receiver:
         url = f"http://hooks.example:{receiver.port}/a?b=c"
-        assert post(Sender(HERE, resolver=names), url) == Reply(200, None)
+        assert status_of(post(Sender(HERE, resolver=names), url)) == (200, None)
         [hit] = receiver.hits
         assert (hit.path, hit.headers["host"]) == ("/a?b=c", f"hooks.example:{receiver.port}")
         assert names.asked == [("hooks.example", receiver.port)]
@@ -167,7 +171,7 @@ def test_an_endless_answer_is_left():
             return
 
     with raw_server(pour) as port:
-        assert post(Sender(HERE), f"http://127.0.0.1:{port}/") == Reply(200, None)
+        assert status_of(post(Sender(HERE), f"http://127.0.0.1:{port}/")) == (200, None)
 
 
 def test_a_body_that_breaks_off_does_not_undo_the_answer():
@@ -176,7 +180,7 @@ def test_a_body_that_breaks_off_does_not_undo_the_answer():
         connection.sendall(b"HTTP/1.1 204 No\r\nRetry-After: 5\r\nContent-Length: 100\r\n\r\nxx")
 
     with raw_server(cut) as port:
-        assert post(Sender(HERE), f"http://127.0.0.1:{port}/") == Reply(204, "5")
+        assert status_of(post(Sender(HERE), f"http://127.0.0.1:{port}/")) == (204, "5")
 
 
 @pytest.mark.parametrize("answer", [b"", b"\x00\x01\x02", b"SSH-2.0-x\r\n", b"HTTP/1.1 abc\r\n\r\n"])

@@ -27,7 +27,7 @@ from redraft.domain.jobs.webhooks import headers_of
 from redraft.endpoints import CheckEndpoint
 from redraft.errors import Forbidden, Invalid, Unavailable
 from redraft.outbound import Reply, Sender
-from redraft.packages import extensions
+from redraft.packages.entry_points import extensions
 from redraft.sandbox.fair_queue import Busy
 from redraft.setting_values import webhook_keys
 from redraft.settings import Settings

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from redraft import packages
 from redraft.endpoints import CheckEndpoint
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import extension_errors
-from redraft.operations.calls import outside_checks
+from redraft.operations.calls import check_requests
+from redraft.packages import entry_points
 from redraft.prompts import profiles
 from redraft.prompts.profile_files import BUILT_IN
 from redraft.prompts.profiles import load_profiles
@@ -110,7 +110,7 @@ def test_a_request_names_only_what_the_settings_have(make_driver: Callable[..., 
         make_driver(http_checks={"tone": endpoint}).submit(rubric=[TONE])
 
 
-PROFILE = BUILT_IN / "quality"
+PROFILE = BUILT_IN["quality"]
 CODE = """
 def shout(*, task, answer, reference, metadata):
     return {"score": 1.0 if answer.isupper() else 0.0, "passed": answer.isupper(), "reason": "Shout!"}
@@ -144,10 +144,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     for name in ("profile.toml", "system.j2", "user.j2", "reply.json"):
         (folder / name).write_bytes((PROFILE / name).read_bytes())
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (packages.extensions, profiles.packaged_profiles):
+    for cached in (entry_points.extensions, profiles.packaged_profiles):
         cached.cache_clear()
     yield
-    for cached in (packages.extensions, profiles.packaged_profiles):
+    for cached in (entry_points.extensions, profiles.packaged_profiles):
         cached.cache_clear()
 
 
@@ -183,8 +183,8 @@ def test_too_many_requests_at_once_wait(asking: Callable[..., Driver]):
         driver = asking(receiver)
         job_id = driver.submit(rubric=[TONE])
         driver.step(job_id)
-        taken = [outside_checks._slots.acquire(blocking=False) for _ in range(40)]
+        taken = [check_requests._slots.acquire(blocking=False) for _ in range(40)]  # pyright: ignore[reportPrivateUsage]
         driver.step(job_id)
         for _ in range(sum(taken)):
-            outside_checks._slots.release()
+            check_requests._slots.release()  # pyright: ignore[reportPrivateUsage]
     assert (driver.job(job_id).status, receiver.hits) == ("running", [])
