@@ -133,14 +133,14 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     expect(preview.locator(".bounds dd").first).to_have_text("9")
     page.get_by_label("Maximum iterations").fill("1")
     expect(preview.locator(".bounds dd").first).to_have_text("3")
-    page.get_by_label("Evaluator").fill("openai:writer")
+    page.get_by_label("Evaluator", exact=True).fill("openai:writer")
     expect(preview).to_contain_text("evaluates its own answers")
     preview.get_by_text("CLI").click()
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
     page.get_by_text("Rubric: criteria").click()
     page.get_by_role("textbox", name="Rubric").fill("nope=3\nmax_words=60")
     expect(preview).to_contain_text("This line of the rubric is not a check, so a model evaluates it as text: nope=3")
-    page.get_by_label("Evaluator").fill("nonsense")
+    page.get_by_label("Evaluator", exact=True).fill("nonsense")
     expect(preview).to_contain_text("Evaluator: ")
     assert jobs(services) == []
 
@@ -202,7 +202,7 @@ def test_two_clicks_are_one_job_and_an_edited_form_is_another(api: ApiServer, se
 def test_an_empty_form_is_told_all_that_it_lacks_and_the_models_that_it_would_use(visitor: Visitor):
     page = visitor.go("/new")
     for label, model in (("Generator", "openai:writer"), ("Evaluator", "openai:judge")):
-        expect(page.get_by_label(label)).to_have_accessible_description(re.compile(f"Empty: {model}"))
+        expect(page.get_by_label(label, exact=True)).to_have_accessible_description(re.compile(f"Empty: {model}"))
     tops = page.locator('label[for="model"], label[for="evaluator_model"]').evaluate_all(
         "found => found.map(each => each.getBoundingClientRect().top)"
     )

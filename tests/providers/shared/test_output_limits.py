@@ -291,7 +291,7 @@ def test_without_a_number_the_limit_is_halved(server: ModelServer, catalog: Prov
 def test_halving_ends(server: ModelServer, catalog: ProviderCatalog):
     server.respond(limited("max_tokens is too large", maximum=10))
     with pytest.raises(ProviderError, match=r"Set sampling\.max_output_tokens to a limit that the model accepts"):
-        asking(catalog, chat_for("openai", max_output_tokens=4096))
+        asking(catalog, chat_for("openai", max_output_tokens=4096, limit_origin=LimitOrigin()))
     assert limits_sent(server) == [4096, 2048, 1024, 512, 256]
 
 
