@@ -218,6 +218,14 @@ class Settings(BaseSettings):
         "separated by spaces.",
     )
     max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Maximum size of a request body, in bytes.")
+    attachment_max_bytes: int = Field(default=5_000_000, ge=1, description="Largest attachment of a job, in bytes.")
+    attachments_max_bytes: int = Field(
+        default=5_000_000,
+        ge=1,
+        description="Maximum size of all attachments of a job, in bytes. In a request body they take a third more "
+        "(base64), so raise REDRAFT_MAX_BODY_BYTES too.",
+    )
+    attachments_max: int = Field(default=20, ge=0, le=100, description="Maximum number of attachments of a job.")
     dataset_max_bytes: int = Field(
         default=1024**3, ge=1024, description="Largest uploaded dataset; the file is kept on disk during its import."
     )

@@ -11,7 +11,7 @@ from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.evaluation.verdict_parsing import Verdict, read_claims_reply, read_reply
 from redraft.domain.jobs.requests import AnyRequest
-from redraft.prompts.evaluator_context import EvaluatorContext, untrusted_texts
+from redraft.prompts.evaluator_context import ATTACHMENTS_RULE, EvaluatorContext, media_of, untrusted_texts
 from redraft.prompts.profiles import Profile
 from redraft.prompts.templates import render_stable_parts, render_template
 
@@ -41,8 +41,12 @@ def evaluation_prompt(
     schema: Mapping[str, Any] = profile.reply_schema
     if criteria:
         schema = object_schema(criteria=object_schema(**{criterion.id: _entry(criterion) for criterion in criteria}))
-    message = Message("user", *render_stable_parts(profile.templates[user], **values))
-    return Prompt(render_template(profile.templates[system], **values), (message,), ReplySchema("verdict", schema))
+    media = media_of(request) if profile.media else ()
+    message = Message("user", *render_stable_parts(profile.templates[user], **values), media=media)
+    role = render_template(profile.templates[system], **values)
+    if media:
+        role = f"{role}\n\n{ATTACHMENTS_RULE}"
+    return Prompt(role, (message,), ReplySchema("verdict", schema))
 
 
 def read_verdict(

@@ -15,7 +15,7 @@ from redraft.domain.jobs.requests import GenerateAnswer, Source
 from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.prompt_framing import escape_delimiters
 from redraft.domain.text.visible_text import visible
-from redraft.prompts.evaluator_context import nonce_of, source_text
+from redraft.prompts.evaluator_context import media_of, nonce_of, source_text
 from redraft.prompts.templates import SANDBOX
 
 _TAGS = ("source-#", "sources")
@@ -65,7 +65,10 @@ def generation_prompt(
         if message.content.strip()
     ]
     reply = ReplySchema("answer", schema) if schema is not None else None
-    return Prompt(system, (*earlier, *_turns(task, feedback, nonce)), reply)
+    first, *rest = _turns(task, feedback, nonce)
+    # Media come first, so that each iteration begins with the same prompt
+    first = replace(first, media=media_of(request))
+    return Prompt(system, (*earlier, first, *rest), reply)
 
 
 def _criterion_line(criterion: Criterion) -> str:

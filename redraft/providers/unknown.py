@@ -23,11 +23,12 @@ class UnknownEndpoint:
         body: Mapping[str, Any],
         *,
         timeout_s: float,
+        files: Mapping[str, str] | None = None,
         on_delta: Callable[[str], None] | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """See `Provider.send`. Nothing is sent."""
-        del body, timeout_s, on_delta, limit_origin
+        del body, timeout_s, files, on_delta, limit_origin
         raise ProviderError("unknown_model", self._message)
 
     def warm_up(self) -> None:

@@ -1,5 +1,8 @@
 """Refuse what the real APIs refuse, so that a test passes only with requests they would take."""
 
+import base64
+import binascii
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -41,6 +44,35 @@ def _messages_openai(asked: Asked) -> Iterator[str]:
             yield f"Invalid value: '{message.get('role')}' at 'messages[{n}].role'"
         if not isinstance(message.get("content"), str | list):
             yield f"Invalid value for 'content': expected a string, got null at 'messages[{n}]'"
+
+
+def _parts_openai(asked: Asked) -> Iterator[str]:
+    for part in _parts(asked):
+        kind = part.get("type")
+        if kind == "image_url" and not _is_data_url(part["image_url"].get("url"), r"image/\w+"):
+            yield "Invalid 'image_url': expected a base64-encoded data URL"
+        file = part.get("file") or {}
+        if kind == "file" and not (_is_data_url(file.get("file_data"), "application/pdf") and file.get("filename")):
+            yield "Invalid 'file_data': expected a base64-encoded data URL, and a filename"
+        if kind not in {"text", "image_url", "file"}:
+            yield f"Invalid value: '{kind}'. Supported values are: 'text', 'image_url', 'file'"
+
+
+def _parts(asked: Asked) -> list[dict[str, Any]]:
+    contents = [message.get("content") for message in asked.messages]
+    return [part for content in contents if isinstance(content, list) for part in content]
+
+
+def _is_data_url(value: Any, media_type: str) -> bool:
+    found = re.fullmatch(rf"data:{media_type};base64,(.+)", str(value))
+    return found is not None and _is_base64(found[1])
+
+
+def _is_base64(value: Any) -> bool:
+    try:
+        return bool(base64.b64decode(str(value), validate=True))
+    except binascii.Error:
+        return False
 
 
 def _format_openai(asked: Asked) -> Iterator[str]:
@@ -93,6 +125,18 @@ def _blocks_anthropic(asked: Asked) -> Iterator[str]:
             yield "messages: text content blocks must be non-empty"
 
 
+def _media_anthropic(asked: Asked) -> Iterator[str]:
+    for block in _parts(asked):
+        kind, source = block.get("type"), block.get("source") or {}
+        if kind not in {"image", "document"}:
+            continue
+        types = r"application/pdf" if kind == "document" else r"image/(png|jpeg|gif|webp)"
+        if source.get("type") != "base64" or not re.fullmatch(types, str(source.get("media_type"))):
+            yield f"messages: {kind}.source: Input should be a base64 source of a supported media type"
+        if not _is_base64(source.get("data")):
+            yield f"messages: {kind}.source.base64: invalid base64 data"
+
+
 def _format_anthropic(asked: Asked) -> Iterator[str]:
     wanted = (asked.body.get("output_config") or {}).get("format") or {}
     if wanted:
@@ -124,11 +168,12 @@ def schema_errors(schema: Any) -> Iterator[str]:
 
 
 _Check = Callable[[Asked], Iterator[str]]
-_OPENAI: tuple[_Check, ...] = (_fields_openai, _messages_openai, _format_openai, _temperature)
+_OPENAI: tuple[_Check, ...] = (_fields_openai, _messages_openai, _parts_openai, _format_openai, _temperature)
 _ANTHROPIC: tuple[_Check, ...] = (
     _fields_anthropic,
     _messages_anthropic,
     _blocks_anthropic,
+    _media_anthropic,
     _format_anthropic,
     _temperature,
 )

@@ -163,7 +163,7 @@ class JobForm:
                 value = reduce(getitem, each.path, _defaults())
             texts[each.name] = "" if value is None else each.write(value)
         sources = [_source_texts(source) for source in left.pop("sources", ())]
-        for name in ("answer", "job_id", "iterations"):
+        for name in ("answer", "job_id", "iterations", "attachments"):
             left.pop(name, None)
         rest = {name: value for name, value in left.items() if value not in ({}, None)}
         texts["more"] = _write_json(rest) if rest else ""

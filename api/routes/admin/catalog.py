@@ -54,7 +54,7 @@ class Profile(BaseModel):
     needs: list[str] = Field(description="The fields that a request must have.")
     sees: list[str] = Field(description="The request fields that the evaluator gets in addition to the answer.")
     source_chars: int | None = Field(description="The maximum number of characters of each source; null: no limit.")
-    media: bool = Field(description="Whether the evaluator gets images.")
+    media: bool = Field(description="Whether the evaluator gets images and PDFs.")
     files: dict[str, str] = Field(description="The SHA-256 of each file.")
     templates: Templates
     reply_schema: dict[str, Any] = Field(

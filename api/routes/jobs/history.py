@@ -9,11 +9,13 @@ from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.http.bodies import StrictRoute
+from api.http.downloads import disposition
 from api.http.parameters import ITERATION_MAX, Listed
 from api.http.responses import prefers_json, render
 from api.streams.jobs import PAGE, stream
+from redraft.domain.jobs.attachments import MEDIA_TYPES
 from redraft.errors import Invalid
-from redraft.operations.jobs import diffs, queries
+from redraft.operations.jobs import attachments, diffs, queries
 from redraft.operations.jobs.diffs import AnswerDiff
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.resources import Call, Event
@@ -35,6 +37,9 @@ client that reads too slowly misses deltas, and the offsets have a gap. The even
 whole answer, and no delta of its iteration follows. A client must discard the text of a candidate in these cases: a
 `step.retrying` with `withdrawn: true` has the same or a higher `attempt`; a delta has a higher `attempt`; a delta has
 `offset` 0."""
+
+
+_FILES = {name: {"schema": {"type": "string", "format": "binary"}} for name in MEDIA_TYPES}
 
 
 class IterationList(Listed[Iteration]):
@@ -144,3 +149,17 @@ def events_after(context: Context, job_id: str, start: int) -> tuple[list[Event]
     if not events or events[0].seq != start:
         raise Invalid.at("query/after", f"Job {job_id} has no event {start}.", "unknown_event_id")
     return events[1:], is_over
+
+
+@router.get(
+    "/attachments/{digest}",
+    response_class=Response,
+    responses={200: {"description": "The file. A browser shows an image, and saves a PDF.", "content": _FILES}},
+)
+def get_attachment(services: ServicesOf, job_id: str, digest: str) -> Response:
+    """Get the file of an attachment, by its digest in the request of the job."""
+    file = attachments.get(services, job_id, digest)
+    kind, suffix = file.media_type.split("/")
+    header = disposition("", digest[:12], f".{suffix}", kind="inline" if kind == "image" else "attachment")
+    # The middleware adds nosniff and a policy with a sandbox, so a file cannot run as a page
+    return Response(file.data, media_type=file.media_type, headers={"Content-Disposition": header})

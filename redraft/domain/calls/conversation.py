@@ -19,12 +19,34 @@ class SamplingParameters(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class Media:
+    """An image or a PDF within a message, without its data.
+
+    Attributes:
+        label: the text before it, which names it.
+        digest: the SHA-256 of the data in hexadecimal digits.
+        size: the size in bytes.
+        pages: the maximum number of pages of a PDF; None for an image.
+    """
+
+    label: str
+    media_type: str
+    digest: str
+    size: int
+    pages: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """A turn. Later prompts probably repeat its content unchanged up to each offset in `stable_ends`."""
+    """A turn. Its media come before its text.
+
+    Later prompts probably repeat its content unchanged up to each offset in `stable_ends`.
+    """
 
     role: Literal["user", "assistant"]
     content: str
     stable_ends: tuple[int, ...] = ()
+    media: tuple[Media, ...] = ()
 
 
 def keep_stable_parts(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:

@@ -24,6 +24,7 @@ from redraft.domain.bodies.fields import (
     rejecting,
 )
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
+from redraft.domain.jobs.attachments import ATTACHMENTS_MAX, AnyAttachment
 from redraft.domain.jobs.sampling import Sampling
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
@@ -151,8 +152,8 @@ class EvaluationOptions(StrictModel):
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
         description="When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required "
-        "check; auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources "
-        "or reference.",
+        "check; auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources, "
+        "attachments or reference.",
     )
     when: Literal["before_done", "after_answer"] = Field(
         default="before_done",
@@ -197,6 +198,9 @@ class EvaluationFields(StrictModel):
     sources: list[Source] = Field(default=[], max_length=MAX_SOURCES, description="Texts that can support the answer.")
     grounding: GroundingOptions | None = Field(
         default=None, description="How the answer uses its sources; if there are sources, the defaults apply."
+    )
+    attachments: list[AnyAttachment] = Field(
+        default=[], max_length=ATTACHMENTS_MAX, description="Images and PDFs for the generator and the evaluator."
     )
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")

@@ -2,7 +2,7 @@
 
 `skip: auto` recognises instructions that need no evaluation. Such an instruction is only small talk or only a sum. The
 rule is narrow, because without an evaluation a wrong answer is returned unnoticed. A request with a format, a rubric, a
-schema, sources or a reference answer is always evaluated.
+schema, sources, attachments or a reference answer is always evaluated.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def skip_reason(request: EvaluationFields) -> str | None:
     """Return the reason why an instruction needs no evaluation, or None if it needs one."""
     schema = request.answer_schema if isinstance(request, GenerateAnswer) else None
     has_more = request.rubric or request.resp_format.strip() or schema or request.grounds or request.reference
-    if request.evaluation.skip != "auto" or has_more:
+    if request.evaluation.skip != "auto" or has_more or request.attachments:
         return None
     instruction = fold(request.instruct)
     if len(instruction) > _CHARS_MAX:

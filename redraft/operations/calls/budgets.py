@@ -7,11 +7,13 @@ from typing import Any
 from pydantic_core import to_json
 from sqlalchemy import Connection
 
-from redraft.domain.calls.model_names import parse_model
+from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.domain.jobs.requests import AnyRequest, Limits, dump
+from redraft.operations.calls.attachments import attached_tokens
 from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sent_limit
 from redraft.operations.request_views import models_named
 from redraft.operations.services import Services
+from redraft.providers.shared.media import tokens_in
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.bulk import run_items, runs
 from redraft.storage.jobs import calls
@@ -76,7 +78,8 @@ def stopped_items(connection: Connection, run_id: str, limit: int | None = None)
 
 
 def _worst(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
-    return sum(services.providers.price(parse_model(row["model"]), _worst_usage(row["request"])) or 0 for row in rows)
+    refs = [(parse_model(row["model"]), row["request"]) for row in rows]
+    return sum(services.providers.price(ref, _worst_usage(ref, body)) or 0 for ref, body in refs)
 
 
 def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
@@ -85,7 +88,7 @@ def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
         ref = parse_model(row["model"])
         usage = Usage(input_tokens=row["input_tokens"], output_tokens=row["output_tokens"])
         if is_unknown := not row["cached"] and row["input_tokens"] is None and _may_have_cost(row):
-            usage = _worst_usage(row["request"])
+            usage = _worst_usage(ref, row["request"])
         tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
         nano_usd += (services.providers.price(ref, usage) if is_unknown else row["cost_nano_usd"]) or 0
     return Spent(tokens, nano_usd)
@@ -95,9 +98,9 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
     return row["status"] != "error" or may_have_cost(row["http_status"])
 
 
-def _worst_usage(body: Mapping[str, Any]) -> Usage:
+def _worst_usage(ref: ModelRef, body: Mapping[str, Any]) -> Usage:
     sent = to_json(body)
-    input_tokens = len(sent) // BYTES_PER_TOKEN + 1
+    input_tokens = len(sent) // BYTES_PER_TOKEN + 1 + tokens_in(ref, body)
     # A user's text cannot contain these bytes, because JSON puts a backslash before each of its quotes
     writes = input_tokens if b'"cache_control":' in sent else 0
     output_tokens = sent_limit(body) or OUTPUT_BOUND
@@ -108,8 +111,12 @@ def worst_cost(services: Services, request: AnyRequest) -> int:
     """Return the maximum cost of the most expensive first call of a normalised request, in 1e-9 USD; 0 if unknown."""
     verdict = request.evaluator_sampling.max_output_tokens or services.settings.evaluator_max_output_tokens
     output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, verdict)
-    usage = Usage(input_tokens=len(to_json(dump(request))) // BYTES_PER_TOKEN + 1, output_tokens=output)
-    return max(services.providers.price(parse_model(name), usage) or 0 for name in models_named(request))
+    tokens = len(to_json(dump(request))) // BYTES_PER_TOKEN + 1
+    return max(
+        services.providers.price(ref, Usage(input_tokens=tokens + attached_tokens(ref, request), output_tokens=output))
+        or 0
+        for ref in map(parse_model, models_named(request))
+    )
 
 
 def plan_within(
@@ -139,7 +146,7 @@ def plan_within(
 
 
 def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int, calls: int) -> bool:
-    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    usage = replace(_worst_usage(planned.chat.model, planned.body), output_tokens=output)
     tokens = (usage.input_tokens or 0) + output
     if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
         return False
@@ -157,7 +164,7 @@ def _money_left(before: Spent, limits: Limits) -> int | None:
 
 def _cost_words(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int) -> str:
     """Return a sentence with the maximum cost of the call; empty if the price is unknown or no budget in USD is set."""
-    usage = replace(_worst_usage(planned.body), output_tokens=output)
+    usage = replace(_worst_usage(planned.chat.model, planned.body), output_tokens=output)
     nano_usd = services.providers.price(planned.chat.model, usage)
     if nano_usd is None or _money_left(before, limits) is None:
         return ""

@@ -17,6 +17,7 @@ from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.cleaning import clean
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
+from redraft.operations.calls.attachments import files_of
 from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
 from redraft.providers.shared.capabilities import loose_form, parameters_not_sent, schema_in
@@ -169,6 +170,7 @@ def make_call(
     provider = services.providers.get(planned.chat.model)
     call = ModelCall(provider, planned.body, timeout_s, stream, planned.chat.limit_origin)
     try:
+        call.files = files_of(services, planned.slot.job_id, planned.body)
         reply = yield call
         answered = _answered(planned, reply, stream, on_delta, is_wrapped=is_wrapped)
     except ProviderError as error:

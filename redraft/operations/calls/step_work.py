@@ -24,6 +24,7 @@ class ModelCall:
     """A call to a model. The step is resumed with the `ChatReply`.
 
     Attributes:
+        files: the base64 of the files that the body refers to, by digest.
         seconds: the duration of the call. It is set before the step is resumed.
     """
 
@@ -32,6 +33,7 @@ class ModelCall:
     timeout_s: float
     on_delta: Callable[[str], None] | None = None
     limit_origin: LimitOrigin | None = None
+    files: Mapping[str, str] | None = None
     seconds: float = 0.0
 
     async def send(self) -> ChatReply:
@@ -39,7 +41,11 @@ class ModelCall:
         started_at = time.monotonic()
         try:
             return await self.provider.send(
-                self.body, timeout_s=self.timeout_s, on_delta=self.on_delta, limit_origin=self.limit_origin
+                self.body,
+                timeout_s=self.timeout_s,
+                files=self.files,
+                on_delta=self.on_delta,
+                limit_origin=self.limit_origin,
             )
         finally:
             self.seconds = time.monotonic() - started_at

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import groups_of
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer, dump, ladder
 from redraft.errors import Invalid
+from redraft.operations.calls.attachments import attached_tokens
 from redraft.operations.calls.budgets import BYTES_PER_TOKEN, OUTPUT_BOUND
 from redraft.operations.jobs.submit import normalise, warnings_of
 from redraft.operations.request_views import evaluators_of, schema_of
@@ -117,6 +118,13 @@ def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal 
 
 def _worst_calls(services: Services, request: AnyRequest) -> Iterator[Calls]:
     """The calls of a normalised request, each with the longest prompt and the longest reply."""
+    for model, usage, times in _worst_texts(services, request):
+        attached = attached_tokens(parse_model(model), request)
+        yield model, replace(usage, input_tokens=(usage.input_tokens or 0) + attached), times
+
+
+def _worst_texts(services: Services, request: AnyRequest) -> Iterator[Calls]:
+    """The calls of a normalised request without its attachments."""
     # The prompt holds the request. The schema of the reply is also sent, and holds the criteria a second time
     repeated = {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
     prompt = _tokens(dump(request)) + _tokens(repeated) + _TEMPLATE_TOKENS

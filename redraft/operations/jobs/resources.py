@@ -14,7 +14,16 @@ from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
 from redraft.domain.jobs.time_intervals import Interval
 from redraft.domain.jobs.webhooks import message_type
 from redraft.operations.jobs.iterations import Iteration, Role
-from redraft.operations.resource_base import Moment, Resource, StepError, Urls, UsageTotals, cost_usd, latency_ms
+from redraft.operations.resource_base import (
+    ROOT_PATH,
+    Moment,
+    Resource,
+    StepError,
+    Urls,
+    UsageTotals,
+    cost_usd,
+    latency_ms,
+)
 from redraft.storage.admin.ratings import RatingRecord
 from redraft.storage.jobs.events import EventRecord
 from redraft.storage.jobs.job_lists import JobRow
@@ -199,12 +208,22 @@ def job_resource(record: JobRecord, iterations: list[Iteration] | None = None) -
             step=record.step if has_step else None,
             score_threshold=record.request["score_threshold"],
         ),
+        request=_with_urls(record.request, f"{base}/attachments"),
         result=record.result and {**record.result, **_spent(record)},
         warnings=[JobWarning(**warning) for warning in record.warnings],
         usage=UsageTotals.of(record, latency_ms(record.created_at, record.finished_at)),
         urls={"self": base, **{part: f"{base}/{part}" for part in parts}, "web": f"/jobs/{record.id}"},
         iterations=iterations,
     )
+
+
+def _with_urls(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Return a request with the path of each attachment."""
+    attached = request.get("attachments")
+    if not attached:
+        return request
+    urls = [{**each, "url": f"{ROOT_PATH.get()}{folder}/{each['digest']}"} for each in attached]
+    return {**request, "attachments": urls}
 
 
 def iteration_now(record: JobRecord | JobRow) -> int:

@@ -25,6 +25,7 @@ from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, Invalid
 from redraft.operations.calls import check_requests
+from redraft.operations.jobs import attachments
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator
 from redraft.operations.results.grounding import grounding_reader
@@ -51,13 +52,14 @@ class Idempotency:
 class Ready:
     """A job before it is stored: its normalised request, its warnings, and the grounding of an answer to evaluate.
 
-    `digest` is the hash of the request as the user sent it.
+    `digest` is the hash of the request as the user sent it. `files` has the data of its attachments.
     """
 
     request: AnyRequest
     digest: str
     warnings: list[dict[str, str]]
     grounding: dict[str, Any] | None
+    files: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,14 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
         a model is unknown, or its provider has no key (`unknown_model`, `provider_auth`);
         the schema of the answer is not valid (`invalid_schema`);
         there is a budget in USD, and a price is unknown (`unpriced_model`);
+        there are too many attachments, or they are too large;
         the webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
-    update: dict[str, Any] = {"grounding": request.grounds}
+    update: dict[str, Any] = {
+        "grounding": request.grounds,
+        "attachments": attachments.without_data(services.settings, request),
+    }
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
         if request.evaluation.when == "after_answer":
@@ -213,7 +219,8 @@ def prepare(services: Services, request: AnyRequest) -> Ready:
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
-    return Ready(normal, digest, warnings_of(services, normal), grounding)
+    files = attachments.rows_of(request.attachments)
+    return Ready(normal, digest, warnings_of(services, normal), grounding, files)
 
 
 def store(
@@ -229,6 +236,7 @@ def store(
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None
+    attachments.store(connection, job.id, ready.request, ready.files)
     if isinstance(ready.request, EvaluateAnswer):
         given = IterationRecord(
             id=new_id("iteration"),

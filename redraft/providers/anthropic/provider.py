@@ -3,7 +3,7 @@
 A paused turn is continued here within one call, because only this wire format has paused turns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -14,6 +14,7 @@ from redraft.providers.anthropic.replies import content_of, is_paused, read_repl
 from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, plain_parameters, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor
+from redraft.providers.shared.media import anthropic_blocks, with_data
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
@@ -92,6 +93,7 @@ class AnthropicProvider:
         body: Mapping[str, Any],
         *,
         timeout_s: float,
+        files: Mapping[str, str] | None = None,
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
@@ -99,7 +101,8 @@ class AnthropicProvider:
         # The first call imports the SDK, before the timeout of the call starts
         sender = self._ready()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
-        answers = [await self._first_answer(sender, body, left, emitter, limit_origin or self._access.limit_origin)]
+        origin = limit_origin or self._access.limit_origin
+        answers = [await self._first_answer(sender, body, files, left, emitter, origin)]
         while is_paused(answers[-1]):
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
@@ -110,7 +113,7 @@ class AnthropicProvider:
                 )
             paused = {"role": "assistant", "content": content_of(answers)}
             longer = {**body, "messages": [*body["messages"], paused]}
-            answers.append(await sender.send(longer, left, emitter))
+            answers.append(await sender.send(with_data(longer, files), left, emitter))
         reply = read_reply(self._access.vendor, answers)
         emitter.finish(reply.text)
         return reply
@@ -124,10 +127,16 @@ class AnthropicProvider:
             await sender.close()
 
     async def _first_answer(
-        self, sender: Sender, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter, origin: LimitOrigin
+        self,
+        sender: Sender,
+        body: Mapping[str, Any],
+        files: Mapping[str, str] | None,
+        left: TimeLeft,
+        emitter: DeltaEmitter,
+        origin: LimitOrigin,
     ) -> Answer:
         try:
-            return await sender.send(body, left, emitter)
+            return await sender.send(with_data(body, files), left, emitter)
         except ProviderError as error:
             self._memory.adapt(error, body, limit_origin=origin)
             raise
@@ -176,11 +185,16 @@ def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    """Return the text, or its parts with a cache breakpoint after each stable part that is long enough to be cached."""
+    """Return the text alone, or the media and then the parts of the text."""
     text = sendable(message.content)
     ends = [end for end in message.stable_ends if end >= _CACHED_CHARS_MIN]
-    if not ends:
+    if not ends and not message.media:
         return text
+    return [*(block for media in message.media for block in anthropic_blocks(media)), *_text_blocks(text, ends)]
+
+
+def _text_blocks(text: str, ends: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the parts of a text, with a cache breakpoint after each stable part that is long enough to be cached."""
     starts = [0, *ends]
     stable = [
         {"type": "text", "text": text[start:end], "cache_control": {"type": "ephemeral"}}

@@ -54,22 +54,30 @@ class LocalProvider:
         body: Mapping[str, Any],
         *,
         timeout_s: float,
+        files: Mapping[str, str] | None = None,
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
         """See `Provider.send`. `timeout_s` includes a start of the server, but not the wait for a slot."""
         async with self._turns:
-            return await self._send(body, TimeLeft(timeout_s), on_delta, limit_origin)
+            return await self._send(body, files, TimeLeft(timeout_s), on_delta, limit_origin)
 
     async def _send(
-        self, body: Mapping[str, Any], left: TimeLeft, on_delta: OnDelta | None, limit_origin: LimitOrigin | None
+        self,
+        body: Mapping[str, Any],
+        files: Mapping[str, str] | None,
+        left: TimeLeft,
+        on_delta: OnDelta | None,
+        limit_origin: LimitOrigin | None,
     ) -> ChatReply:
         server = self._joined()
         serving, emitter = await asyncio.to_thread(server.serving, left), DeltaEmitter(on_delta)
 
         async def ask(server_now: ServerAddress) -> ChatReply:
             client = await self._client_of(server_now)
-            return await client.send(body, timeout_s=left.seconds, on_delta=emitter.emit, limit_origin=limit_origin)
+            return await client.send(
+                body, timeout_s=left.seconds, files=files, on_delta=emitter.emit, limit_origin=limit_origin
+            )
 
         try:
             return await ask(serving)

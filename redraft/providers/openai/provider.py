@@ -20,8 +20,9 @@ from redraft.providers.shared.capabilities import (
     with_schema_in_words,
 )
 from redraft.providers.shared.failures import Vendor
+from redraft.providers.shared.media import openai_parts, with_data
 from redraft.providers.shared.output_limits import LIMIT_NAMES
-from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, ReplySchema, sendable
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, ReplySchema, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
 from redraft.providers.shared.sending import Endpoint, Sender
@@ -77,6 +78,7 @@ class OpenAIProvider:
         body: Mapping[str, Any],
         *,
         timeout_s: float,
+        files: Mapping[str, str] | None = None,
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
@@ -84,7 +86,7 @@ class OpenAIProvider:
         # The first call imports the SDK, before the timeout of the call starts
         sender, emitter = self._ready(), DeltaEmitter(on_delta)
         try:
-            answer = await sender.send(body, TimeLeft(timeout_s), emitter)
+            answer = await sender.send(with_data(body, files), TimeLeft(timeout_s), emitter)
         except ProviderError as error:
             origin = limit_origin or self._access.limit_origin
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
@@ -123,7 +125,7 @@ def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation]
     """Build a Chat Completions request. `limit_name` is the first parameter to try for the output limit."""
     adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
-    turns = [{"role": m.role, "content": sendable(m.content)} for m in chat.messages]
+    turns = [{"role": m.role, "content": _content(m)} for m in chat.messages]
     system = [{"role": "system", "content": sendable(chat.system)}] if chat.system.strip() else []
     body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
     if chat.reply_schema is not None:
@@ -139,6 +141,14 @@ def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation]
         if "no_stream_options" not in adaptations:
             body["stream_options"] = {"include_usage": True}
     return body
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    text = sendable(message.content)
+    if not message.media:
+        return text
+    parts = [part for number, media in enumerate(message.media, 1) for part in openai_parts(media, number)]
+    return [*parts, {"type": "text", "text": text}]
 
 
 def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:

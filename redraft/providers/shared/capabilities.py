@@ -268,7 +268,7 @@ def _in_words(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> str:
 
 def _with_system(system: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
     if messages and messages[0].role == "user":
-        return (Message("user", f"{system}\n\n{messages[0].content}"), *messages[1:])
+        return (replace(messages[0], content=f"{system}\n\n{messages[0].content}"), *messages[1:])
     return (Message("user", system), *messages)
 
 

@@ -112,9 +112,18 @@ def _refuses_limit(about: str) -> Callable[[int, ErrorBody], bool]:
 
 _QUOTA = "Look at the plan and the billing of the account behind {key}."
 SHORTEN = "Shorten the task, the sources or the criteria, or use a model with a larger context."
+_NO_MEDIA = "Use a model that reads images and PDFs, or leave the attachments out."
 _FILTERED = "The provider's content filter stopped it; the same request will be stopped again."
 _MODEL = "Check the model's name and that the account behind {key} may use it."
 
+_MEDIA = r"(images?|vision|multi-?modal|image_url|pdfs?|documents?|file (inputs?|parts?))"
+_MEDIA_REFUSED = (
+    rf"(not|n't|no|un)\b[^.]{{0,60}}(support|accept|allow|enable|permit|handl)\w*\b[^.]{{0,40}}\b{_MEDIA}\b"
+    rf"|\b{_MEDIA}\b[^.]{{0,40}}\b(not (currently )?(support|accept|allow|enabl|permit|available)|unsupported)"
+    rf"|\b{_MEDIA}\b[^.]{{0,40}}\bonly supported"
+    r"|not a (multi-?modal|vision)|unknown (part|content) type|unknown variant .{0,3}(image_url|file)"
+    r"|at most 0 image|mmproj|content must be a string|content.{0,40}should be a valid string"
+)
 # The first matching rule decides. Codes come before patterns of messages, and these before statuses, because vendors
 # use one status for several errors
 _RULES: tuple[_Rule, ...] = (
@@ -176,6 +185,8 @@ _RULES: tuple[_Rule, ...] = (
         ),
     ),
     _Rule("context_too_long", SHORTEN, _has_status(413)),
+    # Some servers answer 500, or 404 as for an unknown model
+    _Rule("provider_bad_request", _NO_MEDIA, _has_message(_MEDIA_REFUSED, 400, 404, 415, 422, 500, 501)),
     _Rule("unknown_model", _MODEL, _has_code(r"model_not_found|model_decommissioned|DeploymentNotFound")),
     _Rule(
         "unknown_model",

@@ -90,6 +90,7 @@ class Provider(Protocol):
         body: Mapping[str, Any],
         *,
         timeout_s: float,
+        files: Mapping[str, str] | None = None,
         on_delta: Callable[[str], None] | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
@@ -98,6 +99,7 @@ class Provider(Protocol):
         Args:
             body: the result of `wire_body`. If its `stream` is true, the reply is read as it arrives.
             timeout_s: the time limit of the whole call, in seconds.
+            files: the base64 of the files that the body refers to, by digest.
             on_delta: receives the text of the answer in pieces, which together are the `text` of the reply. It is
                 called on the event loop, so it must not block. If it raises an exception, the call ends, and the
                 exception is passed on. After a `ProviderError`, the pieces are invalid.

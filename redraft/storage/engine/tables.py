@@ -112,6 +112,16 @@ sa.Index(
     "ix_jobs_metadata", jobs.c.metadata, postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
 ).ddl_if(dialect="postgresql")
 
+attachments = sa.Table(
+    "attachments",
+    metadata,
+    sa.Column("job_id", sa.String(40), sa.ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    # The SHA-256 of the data, by which the request and the calls of the job name the attachment
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("media_type", sa.String(40), nullable=False),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+)
+
 iterations = sa.Table(
     "iterations",
     metadata,

@@ -32,6 +32,7 @@ SHARED = {
         "min_answer_chars": 0,
     },
     "sources": [],
+    "attachments": [],
     "grounding": None,
     "conversation": [],
     "reference": None,
