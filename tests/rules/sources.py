@@ -16,7 +16,12 @@ def modules(*folders: str) -> dict[str, ast.Module]:
     """Syntax trees by path from the project's root."""
     found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     with _without_collections():
-        return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8")) for path in found}
+        return {path.relative_to(ROOT).as_posix(): _tree(path) for path in found}
+
+
+@cache  # of each file, since the rules look at different folders
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 @cache
