@@ -36,14 +36,21 @@ class CriterionOutcome(CriterionRow):
     gap: str
 
 
+class CheckRequest(Resource):
+    """The request to a server that is a check, or the call of the function of a package."""
+
+    id: str | None = None
+    attempts: int | None = None
+    package: str | None = None
+    seconds: float
+
+
 class CheckOutcome(Resource):
     id: str
     kind: str
     passed: bool
     message: str
-    request: dict[str, Any] | None = Field(
-        default=None, description="Of a check outside of Redraft: id and attempts of its request, or the package."
-    )
+    request: CheckRequest | None = Field(default=None, description="Only of a check outside of Redraft.")
 
 
 class EvaluatorVerdict(Resource):

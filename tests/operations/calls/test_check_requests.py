@@ -57,7 +57,7 @@ def test_a_server_gives_the_score_and_its_reason_is_the_feedback(
     [outcome] = evaluation.checks
     assert (outcome.kind, outcome.passed, outcome.message) == ("http", True, "Polite.")
     assert outcome.request is not None
-    assert (outcome.request["id"], outcome.request["attempts"]) == (second.id, 1)
+    assert (outcome.request.id, outcome.request.attempts) == (second.id, 1)
 
 
 def test_a_transient_failure_is_retried_with_the_same_id_and_no_connection_is_held(asking: Callable[..., Driver]):
@@ -162,7 +162,8 @@ def test_a_package_adds_checks_and_profiles(driver: Driver, model_server: ModelS
     assert (job.stop_reason, driver.scores(job.id)) == ("accepted", [0.0, 1.0])
     evaluation = driver.iterations(job.id)[1].evaluation
     assert evaluation is not None
-    assert (evaluation.checks[0].request or {})["package"] == "acme 1.0"
+    assert evaluation.checks[0].request is not None
+    assert evaluation.checks[0].request.package == "acme 1.0"
     assert load_profiles(None).get("acme-quality").title
 
 
