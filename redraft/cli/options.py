@@ -37,8 +37,9 @@ Checks = Annotated[
     typer.Option(
         "--check",
         metavar="KIND=VALUE",
-        help="Check in code that an answer must pass, such as max_words=60, contains=Bern, is_json or bullets=2..4 "
-        "(see docs/checks.md); repeatable. With --crit, a model also evaluates the answer by the text of --crit.",
+        help="Deterministic check (no model call) that an answer must pass, such as max_words=60, contains=Bern, "
+        "is_json or bullets=2..4 (see docs/checks.md); repeatable. "
+        "With --crit, a model also evaluates the answer by the text of --crit.",
     ),
 ]
 Sources = Annotated[
@@ -219,9 +220,11 @@ _HELP = {
     "skip": "When to skip the evaluator's call (default: never). when_checks_fail: skip it if the answer fails a "
     "required check. auto: skip it if the task is small talk or simple arithmetic, and the request has no format, "
     "rubric, schema, sources or reference.",
-    "when": "When the answer is evaluated (default: before_done). after_answer: the job ends with its first answer, "
-    "and the verdict follows. This needs one iteration and one candidate.",
-    "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). The id of the job decides.",
+    "when": "When the answer is evaluated (default: before_done). before_done: the job ends after the verdict. "
+    "after_answer: the job ends with its first answer, and the verdict follows; "
+    "it needs one iteration and one candidate.",
+    "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). "
+    "A hash of a job's id selects the jobs.",
     "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",
     "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
     "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
@@ -246,7 +249,7 @@ _HELP = {
     "a call that could exceed the limit.",
     "cache": "Reuse the reply of an identical model call that an earlier job with --cache made.",
     "system": "Text that is added to the generator's system prompt.",
-    "meta": "Label of the job; repeatable. Commands accept the value of the label `name` in place of the id.",
+    "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",
 }
 
 
@@ -287,8 +290,8 @@ JOB_OPTIONS = (
     JobOption("samples", "evaluation.samples", int),
     JobOption("audit", "evaluation.audit", str, "MODEL"),
     JobOption("skip", "evaluation.skip", str, "never|when_checks_fail|auto"),
-    JobOption("when", "evaluation.when", str, "before_done|after_answer", spellings=("--evaluate",)),
-    JobOption("sample", "evaluation.sample", float, spellings=("--evaluate-share",)),
+    JobOption("when", "evaluation.when", str, "before_done|after_answer", spellings=("--evaluate-when",)),
+    JobOption("sample", "evaluation.sample", float, spellings=("--evaluate-sample",)),
     JobOption("min_answer_chars", "evaluation.min_answer_chars", int),
     JobOption("candidates", "candidates", int),
     JobOption("strategy", "revision.strategy", str, "revise|fresh|encourage"),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from redraft.domain.grounding.observations import RankReport, RankShare
     from redraft.operations.evaluation.observations import ObservationFilter
 
-app = options.Group("Show and export how accepted answers cite ranked sources. The default command is `ranks`.")
+app = options.Group(
+    "Show and export which of the retrieved sources accepted answers cite. The default command is `ranks`."
+)
 
 _NONE_YET = (
     "No observations yet. One is stored when an answer is accepted and its sources have a relevance_score:\n"

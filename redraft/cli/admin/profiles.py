@@ -43,7 +43,7 @@ def show(
         return
     output.show(f"{found.name} {found.version}: {found.title}", "bold")
     output.show(found.description)
-    output.show(f"sees: {', '.join(found.sees)}")
+    output.show(f"inputs: {', '.join(found.sees)}")
     for role, field in found.mapping.items():
         output.show(f"{role}: {field if isinstance(field, str | bool) else ', '.join(field)}")
     for template, text in found.templates.items():
@@ -55,7 +55,7 @@ def show(
 def check(
     *,
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of a profile, or folder that contains folders of profiles.")
+        Path, typer.Argument(metavar="DIR", help="Folder of one profile, or a folder with one subfolder per profile.")
     ],
     as_json: options.AsJson = False,
 ) -> None:

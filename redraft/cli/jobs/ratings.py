@@ -59,7 +59,7 @@ def rate(  # noqa: PLR0913 - one parameter per option
     note: Annotated[str, typer.Option(help="Your reason, as text.")] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Rate the evaluation of an answer. A later rating of the same evaluation replaces an earlier one."""
+    """Rate the evaluation of an answer. Your latest rating of an evaluation counts."""
     from redraft.domain.evaluation.ratings import RateEvaluation
     from redraft.operations.evaluation import ratings
 

@@ -56,7 +56,7 @@ class Claim:
     def advice(self) -> str:
         """The change to make in the next answer."""
         wrong = self.label == "contradicted"
-        change = "Correct it." if wrong else "Cite a source that says so, soften it, or delete it."
+        change = "Correct it." if wrong else "Cite a source that says so, or soften or delete the statement."
         return f"The claim {quoted(self.claim)} is not supported. {self.problem} {change}"
 
 

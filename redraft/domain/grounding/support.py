@@ -129,7 +129,8 @@ def _feedback_on(each: Unsupported) -> str:
         return f"No source holds the number {numbers} in {quoted(each.text)}. Correct it, or delete it."
     if each.reason == "unrelated":
         return f"The source that is cited says nothing of {quoted(each.text)}. Cite the one that does, or delete it."
-    return f"No source is given for {quoted(each.text)}. Cite the source that says so, soften it, or delete it."
+    advice = "Cite the source that says so, or soften or delete the statement."
+    return f"No source is given for {quoted(each.text)}. {advice}"
 
 
 def quoted(text: str) -> str:

@@ -116,13 +116,13 @@ class Feedback:
 
     Attributes:
         base: the answer to work from; None if none is shown.
-        reasoning: the evaluator's reasoning, if the job has no criteria with results of their own.
+        reasoning: the evaluator's reasoning, if the evaluation has no results per criterion.
         failing: the criteria that the base does not meet.
-        problems: other changes to make.
+        problems: suggestions of the evaluator that belong to no failing criterion.
         kept: the criteria that the base meets; the next answer must meet them too.
-        later_problems: the problems of an attempt after the base, whose score is not better.
+        later_problems: the problems of a later attempt that scored no better than the base.
         cut: notes on the latest answers that were cut off at the output limit.
-        vetoes: problems found by code that keep the base from being accepted at any score.
+        vetoes: problems that code found. With any of them, the base is not accepted at any score.
         fails_unseen: the base does not meet a hidden criterion.
         guidance: feedback from a person.
     """
@@ -150,9 +150,9 @@ def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Att
 
     If scores are equal, the earliest attempt is the best, or with `prefers_latest` the first attempt of the latest
     iteration. An outdated answer is the best only if every scored answer is outdated. An answer whose evaluation was
-    skipped is better than an answer that lacks what is required. `passed` has no influence, because a continuation may
-    have changed the threshold. If no attempt has a score, the result is the last complete answer, or None if there is
-    no complete answer.
+    skipped is better than an answer that fails a required criterion. `passed` has no influence, because a continuation
+    may have changed the threshold. If no attempt has a score, the result is the last complete answer, or None if there
+    is no complete answer.
     """
     ordered = sorted(_whole(attempts), key=lambda attempt: (attempt.iteration, attempt.candidate))
     if not _scored(ordered):
@@ -183,7 +183,7 @@ def _scored(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def is_accepted(attempt: Attempt, threshold: float) -> bool:
-    """Whether an answer meets the current threshold and all required criteria. An outdated answer never does."""
+    """Whether an answer meets the current threshold and all required criteria. An outdated answer is never accepted."""
     return attempt.is_qualified and not attempt.is_outdated and passes(attempt.score, threshold)
 
 

@@ -83,7 +83,7 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
     """Return the seconds to wait after a number of failed attempts (from 1), or None to give up.
 
-    `asked_s` is the receiver's `Retry-After`. It is the minimum of the wait, up to one day.
+    `asked_s` is the receiver's `Retry-After`. The wait is at least as long; a value above one day counts as one day.
     """
     if failures >= ATTEMPTS_MAX:
         return None

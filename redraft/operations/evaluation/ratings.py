@@ -58,7 +58,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     """
     with services.database.write() as connection:
         found = ratings.lock_evaluations(connection, job_id, number)
-        # An evaluation shows that the iteration exists. The check reads all iterations, so it is made only without one
+        # The check reads all iterations. An evaluation already shows that its iteration exists
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)
@@ -128,8 +128,8 @@ def _unevaluated(candidate: int) -> RatedEvaluation:
 def _ensure_rateable(evaluation: RatedEvaluation) -> None:
     if evaluation.status == "ok":
         return
-    reasons = {None: "has not been evaluated", "error": "could not be evaluated: its evaluation is an error"}
-    reason = reasons.get(evaluation.status, "was not evaluated")
+    reasons = {None: "was not evaluated yet", "error": "could not be evaluated: its evaluation failed"}
+    reason = reasons.get(evaluation.status, "was skipped by the settings of the evaluation")
     words = f"Candidate {evaluation.candidate} {reason}; there is no verdict to rate."
     raise Invalid.at("", words, "not_rateable")
 

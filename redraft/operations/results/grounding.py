@@ -88,7 +88,7 @@ def problems_of(request: AnyRequest, grounding: Mapping[str, Any] | None, check:
         return tuple(shortened(unread, "more marks are not understood"))
     if check is None or not check.claims or not grounding.get("sound", True):
         return tuple(grounding.get("problems", ()))
-    advice = "is among the claims that were checked. Cite the source that says so, soften it, or delete it."
+    advice = "is among the claims that were checked. Cite the source that says so, or soften or delete the statement."
     return tuple(shortened([f"No part of {quoted(text)} {advice}" for text in _unchecked(grounding, check)], "more"))
 
 

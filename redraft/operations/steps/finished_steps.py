@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 def finish(step: StepContext, result: StepResult, following: PreparedStep | None) -> float | None:
-    """Store the replies, advance the job if the lease is still ours, and claim the next step (stage 5).
+    """Store the replies, advance the job if the lease is still ours, and claim the next step (stage 5 of the executor).
 
     Returns:
         The time of the last request for the lease of the next step, by the clock of the services. None if the lease
@@ -39,7 +39,7 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
 
     persist = step.services.database.persist
     try:
-        # If the single statement changes nothing, the transaction finds the reason
+        # `_store_alone` is one statement. If it changes no row, `_store` finds out why in a transaction
         is_ours = (
             following is not None
             and _is_plain(step, result)
@@ -74,14 +74,14 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
 
 
 def _is_plain(step: StepContext, result: StepResult) -> bool:
-    """Whether a single statement can store the step, because it made one call and locks no rows of another job."""
+    """Whether one statement can store the step: the step made one call, and locks no row of another job."""
     opened = [outcome for outcome in result.outcomes if outcome.call_id and outcome.row_update]
     return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
 
 
 def _store_alone(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
     advance, rows = _changes_of(step, result, following, connection)
-    # Reached before the statement, because the statement is committed at once
+    # This fault point precedes the statement, because the statement commits at once
     reached(FaultPoint.STORING, step.job.id)
     (outcome,), (closing,) = result.outcomes, close_changes(result.outcomes)
     return transitions.advance_alone(connection, step.job, advance, str(outcome.call_id), closing, rows)

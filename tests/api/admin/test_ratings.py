@@ -129,7 +129,7 @@ def test_without_a_verdict_there_is_nothing_to_rate(client: httpx2.Client, servi
     failed = {"status": "error", "score": None, "passed": False, "error": {"code": "evaluator_invalid"}}
     add_judged(services, job_id, 2, **failed)
     add_judged(services, job_id, 3, status="skipped", score=None)
-    for number, words in ((1, "has not been evaluated"), (2, "could not be evaluated"), (3, "was not evaluated")):
+    for number, words in ((1, "was not evaluated yet"), (2, "could not be evaluated"), (3, "was skipped")):
         for body in ({}, {"candidate": 1}):
             problem = assert_problem(rate(client, job_id, number, **body), 422, "not_rateable")
             assert words in problem["detail"]

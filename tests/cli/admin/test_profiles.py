@@ -26,7 +26,7 @@ def test_a_profile_is_shown_with_its_templates(shell: Shell) -> None:
         "dimensions: reasonableness, evidence",
         "--- system.j2",
         "{{ frame_start }}",
-        "sees: instruct",
+        "inputs: instruct",
     ):
         assert word in shown
     data = shell.run("profiles", "show", "criteria", "--json").data

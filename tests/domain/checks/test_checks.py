@@ -171,14 +171,14 @@ def test_a_fence_within_an_item_hides_no_later_items():
             {"kind": "contains_any", "value": ["x", "y"]},
             "ab",
             False,
-            'None is there of "x", "y": write at least one of them word for word.',
+            'None of "x", "y" occurs: write at least one of them word for word.',
         ),
         ({"kind": "not_contains", "value": "x"}, "ab", True, 'Free of "x".'),
         (
             {"kind": "not_contains", "value": ["sorry", "as an AI"], "ignore_case": True},
             "Sorry, I am Sorry.",
             False,
-            'Found "sorry", 2 times in all, first in "sorry, i am sorry.": remove all of it.',
+            'Found "sorry", 2 times in all, first in "sorry, i am sorry.": remove every occurrence.',
         ),
         ({"kind": "starts_with", "value": "Dear"}, "\n Dear Ann", True, 'Starts with "Dear".'),
         (
@@ -207,7 +207,7 @@ def test_a_fence_within_an_item_hides_no_later_items():
             {"kind": "regex", "value": r"^\d{4}$"},
             "in 2024",
             False,
-            r"Nothing in the answer matches the pattern, so change it until something does: ^\d{4}$",
+            r"Nothing in the answer matches the pattern, so change the answer until a part of it does: ^\d{4}$",
         ),
         ({"kind": "regex", "value": "É+", "ignore_case": True}, "cafe\u0301", True, "Matches the pattern É+"),
         ({"kind": "not_regex", "value": "TODO|FIXME"}, "done", True, "Nothing matches the pattern TODO|FIXME"),
@@ -215,13 +215,16 @@ def test_a_fence_within_an_item_hides_no_later_items():
             {"kind": "not_regex", "value": "TODO|FIXME"},
             "a\r\nb TODO c",
             False,
-            'Line 2, "b TODO c", matches a pattern that must not match, so reword or remove it: TODO|FIXME',
+            'Line 2, "b TODO c", matches a pattern that must not match, so reword or remove that part: TODO|FIXME',
         ),
         (
             {"kind": "not_regex", "value": r"a\nb"},
             "a\nb",
             False,
-            r"The answer, over several lines, matches a pattern that must not match, so reword or remove it: a\nb",
+            (
+                "The answer, over several lines, matches a pattern that must not match, "
+                r"so reword or remove that part: a\nb"
+            ),
         ),
     ],
 )

@@ -104,10 +104,10 @@ def test_the_grade_follows_flesch_and_kincaid():
         ("a [1, Source 3] b [2]", 3, True, "All 3 sources are cited."),
         ("a [source 1]", 1, True, "[1] is cited."),
         ("no marks", 0, True, "There are no sources to cite."),
-        ("a [1\u20132]", 3, False, "Source 3 is not cited: use each and mark it, as in [Source 3]."),
-        ("a [2] [0-1] [9]", 4, False, "Sources 3, 4 are not cited: use each and mark it, as in [Source 3]."),
-        ("a [1-999999]", 2, False, "Source 2 is not cited: use each and mark it, as in [Source 2]."),
-        ("a [0] [x 1] [Foo 1]", 1, False, "Source 1 is not cited: use each and mark it, as in [Source 1]."),
+        ("a [1\u20132]", 3, False, "Source 3 is not cited: use and cite each of them, as in [Source 3]."),
+        ("a [2] [0-1] [9]", 4, False, "Sources 3, 4 are not cited: use and cite each of them, as in [Source 3]."),
+        ("a [1-999999]", 2, False, "Source 2 is not cited: use and cite each of them, as in [Source 2]."),
+        ("a [0] [x 1] [Foo 1]", 1, False, "Source 1 is not cited: use and cite each of them, as in [Source 1]."),
     ],
 )
 def test_sources_are_cited_by_markers(text: str, sources: int, passed: bool, message: str):  # noqa: FBT001
@@ -145,7 +145,7 @@ def test_the_only_number_is_read_as_people_write_it(text: str, value: float):
     [
         ("none", {"min": 1}, "Found no number: write exactly one number, at least 1."),
         ("1 or 2", {"max": 3}, 'Found 2 numbers ("1", "2"): write exactly one number, at most 3.'),
-        ("7", {"min": 1, "max": 5.5}, 'The number "7" is not from 1 to 5.5: write one that is.'),
+        ("7", {"min": 1, "max": 5.5}, 'The number "7" is not from 1 to 5.5: write such a number.'),
         (
             "1,234",
             {"max": 2},

@@ -63,7 +63,7 @@ def test_a_claim_without_a_quote_in_the_source_is_unsupported_despite_its_label(
     (each,) = found.claims
     assert (each.supported, each.label, each.problem, found.score) == (False, "not_found", problem, 0.0)
     assert found.problems == (
-        f'The claim "C" is not supported. {problem} Cite a source that says so, soften it, or delete it.',
+        f'The claim "C" is not supported. {problem} Cite a source that says so, or soften or delete the statement.',
     )
 
 

@@ -26,8 +26,8 @@ CONTRACT = [
 ]
 
 
-def test_the_codes_are_the_contracts_and_those_of_drafts_and_aborted_calls():
-    assert set(TITLES) == {*CONTRACT, "draft_invalid", "canceled"}
+def test_the_codes_are_the_contracts_and_those_of_drafts_aborted_calls_and_checks():
+    assert set(TITLES) == {*CONTRACT, "draft_invalid", "canceled", "check_failed"}
 
 
 @pytest.mark.parametrize("code", CONTRACT)

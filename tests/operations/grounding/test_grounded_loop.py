@@ -54,7 +54,7 @@ def test_a_claim_with_a_made_up_quote_is_unsupported_and_the_next_prompt_names_i
     assert "Source 3 does not hold the quote" in problem
     second = model_server.requests("generate")[1].prompt
     assert problem in second
-    assert "Cite a source that says so, soften it, or delete it." in second
+    assert "Cite a source that says so, or soften or delete the statement." in second
     assert [call.type for call in driver.calls(job.id)] == ["generate", "verify_claims"] * 2
     first_claim = wrong.grounding.claims[0]
     assert SOURCES[0]["content"][first_claim.start : first_claim.end] == "The Aare flows through Bern"

@@ -105,7 +105,7 @@ class CitesAllSources(StrictModel):
             )
         numbers = ", ".join(map(str, missing))
         which = f"Source {numbers} is" if len(missing) == 1 else f"Sources {numbers} are"
-        return CheckResult(False, f"{which} not cited: use each and mark it, as in [Source {missing[0]}].")
+        return CheckResult(False, f"{which} not cited: use and cite each of them, as in [Source {missing[0]}].")
 
 
 class NumericBetween(StrictModel):
@@ -140,7 +140,7 @@ class NumericBetween(StrictModel):
             readings = " or ".join(map(plain_number, numeral.values))
             words = "write it without thousands separators, and with a point for decimals"
             return CheckResult(False, f"The number {shown} can be read as {readings}: {words}.")
-        return CheckResult(False, f"The number {shown} is not {wanted}: write one that is.")
+        return CheckResult(False, f"The number {shown} is not {wanted}: write such a number.")
 
 
 def _listed(numerals: list[Numeral]) -> str:

@@ -64,7 +64,7 @@ class ContainsAny(_Worded):
     def run(self, checked: CheckedAnswer) -> CheckResult:
         lacking = self.lacking(checked, self.value)
         if len(lacking) == len(self.value):
-            return CheckResult(False, f"None is there of {listed(lacking)}: write at least one of them word for word.")
+            return CheckResult(False, f"None of {listed(lacking)} occurs: write at least one of them word for word.")
         return CheckResult(True, f"Holds {listed([each for each in self.value if each not in lacking])}.")
 
 
@@ -82,7 +82,8 @@ class NotContains(_Worded):
         times = amount(sum(seen.count(forms[each]) for each in present), "time")
         first = min(seen.find(forms[each]) for each in present)
         place = quoted(seen[max(0, first - EXCERPT_CHARS // 2) :])
-        return CheckResult(False, f"Found {listed(present)}, {times} in all, first in {place}: remove all of it.")
+        found = f"Found {listed(present)}, {times} in all, first in {place}"
+        return CheckResult(False, f"{found}: remove every occurrence.")
 
 
 class StartsOrEndsWith(_Worded):
@@ -148,11 +149,11 @@ class Search(StrictModel):
         if self.kind == "regex":
             if holds_match(pattern, checked.text):
                 return CheckResult(True, f"Matches the pattern {self.value}")
-            words = "Nothing in the answer matches the pattern, so change it until something does"
+            words = "Nothing in the answer matches the pattern, so change the answer until a part of it does"
             return CheckResult(False, f"{words}: {self.value}")
         if not holds_match(pattern, checked.text):
             return CheckResult(True, f"Nothing matches the pattern {self.value}")
-        return CheckResult(False, f"{_place(pattern, checked.text)} so reword or remove it: {self.value}")
+        return CheckResult(False, f"{_place(pattern, checked.text)} so reword or remove that part: {self.value}")
 
 
 def _place(pattern: str, text: str) -> str:
