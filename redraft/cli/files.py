@@ -30,14 +30,17 @@ def read_text(path: str, option: str) -> str:
 
     Raises NotFound if the file does not exist, and typer.BadParameter if it cannot be read or is not UTF-8.
     """
-    if path == STDIN:
-        return _decode(sys.stdin.buffer.read(), path, option)
+    content = sys.stdin.buffer.read() if path == STDIN else read_bytes(path, option)
+    return _decode(content, path, option)
+
+
+def read_bytes(path: str, option: str) -> bytes:
+    """Read a file. Raises NotFound if it does not exist, and typer.BadParameter if it cannot be read."""
     with open_file(path, option) as stream:
         try:
-            content = stream.read()
+            return stream.read()
         except OSError as error:
             raise typer.BadParameter(f"{path} cannot be read: {error.strerror}.", param_hint=option) from error
-    return _decode(content, path, option)
 
 
 def _decode(content: bytes, path: str, option: str) -> str:

@@ -51,6 +51,15 @@ Sources = Annotated[
         "chunks; '-' for stdin. Repeatable; sources are numbered from 1 in the given order.",
     ),
 ]
+Attachments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attach",
+        metavar="FILE",
+        help="Image (PNG, JPEG, GIF, WebP) or PDF for the generator and the evaluator (docs/attachments.md); "
+        "repeatable.",
+    ),
+]
 Mode = Annotated[
     str | None,
     typer.Option(

@@ -19,6 +19,7 @@ EPILOG = options.examples(
     "redraft ask --refine 'sky blue why? for my kid'",
     "redraft ask 'Describe Bern.' --crit 'Names the river.' --check max_words=60 --check contains=Bern",
     "redraft ask 'What is open?' --source minutes.md --source mails.jsonl --mode grounded --crit 'Complete.'",
+    "redraft ask 'What does the chart show?' --attach chart.png --crit 'Names the highest value.'",
     "redraft ask 'Summarise this.' --model openai:gpt-6-luna --evaluator-model anthropic:claude-haiku-5-5",
 )
 
@@ -36,6 +37,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     max_cost: options.MaxCost = None,
     reference: options.Reference = None,
     source: options.Sources = None,
+    attach: options.Attachments = None,
     mode: options.Mode = None,
     output_format: options.OutputFormat = None,
     citation_style: options.CitationStyle = None,
@@ -70,6 +72,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
         "answer_schema": options.schema_of(schema),
         "reference": reference,
         "sources": source_files.read_sources(source),
+        "attachments": request_bodies.read_attachments(attach),
         "grounding.mode": mode,
         "grounding.output_format": output_format,
         "grounding.citation_style": citation_style,

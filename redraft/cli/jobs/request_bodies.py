@@ -1,12 +1,14 @@
 """Builds request bodies from arguments, options, stdin and files."""
 
+import base64
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import typer
 
-from redraft.cli.files import STDIN, read_object, read_text
+from redraft.cli.files import STDIN, read_bytes, read_object, read_text
 
 DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
 
@@ -26,6 +28,25 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
     elif instruct == "-" or "instruct" not in body:
         body["instruct"] = _piped_task(file)
     return body
+
+
+def read_attachments(paths: Sequence[str] | None) -> list[dict[str, Any]] | None:
+    """Return the images and PDFs in files as attachments, with their names as titles. None without files.
+
+    Raises NotFound if a file does not exist, and typer.BadParameter if it cannot be read or has another type.
+    """
+    return [_attachment(path) for path in paths] if paths else None
+
+
+def _attachment(path: str) -> dict[str, Any]:
+    from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
+
+    content = read_bytes(path, "--attach")
+    media_type = media_type_of(content)
+    if media_type is None:
+        words = f"{path} is none of the types {', '.join(MEDIA_TYPES)}."
+        raise typer.BadParameter(words, param_hint="--attach")
+    return {"media_type": media_type, "data": base64.b64encode(content).decode(), "title": Path(path).name[:200]}
 
 
 def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
