@@ -61,6 +61,7 @@ _ADVICE = {
     "content_filtered": "Rephrase the task, or choose another model.",
     "output_truncated": "Set a larger --max-output-tokens in a new job, or ask for a shorter answer with --guidance.",
     "evaluator_invalid": "Choose another evaluator with --evaluator-model.",
+    "check_failed": "Repair the server or the package that the message names.",
     "draft_invalid": "Give more details in the question, or choose another model.",
     "budget_exhausted": "Set a larger --max-tokens or --max-cost.",
     "run_budget_exhausted": "Set a larger budget: redraft eval --resume RUN --max-cost USD",
