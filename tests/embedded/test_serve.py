@@ -22,7 +22,7 @@ Start = Callable[..., Command]
         (signal.SIGTERM, 0),
         # With nothing in flight: the test of two on two folders
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
-        # Without the stream, too
+        # With no stream open: the test of two on two folders
         pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.long),
         # Nobody handles it, so it is another SIGKILL
         pytest.param(signal.SIGHUP, -signal.SIGHUP, marks=pytest.mark.long),
