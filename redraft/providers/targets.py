@@ -75,7 +75,11 @@ def targets_of(settings: Settings) -> dict[str, Target]:
 
 def _vendor(settings: Settings, name: WireFormat, key: SecretStr | None, base_url: str | None) -> Target:
     url_setting, is_own = f"{name.upper()}_BASE_URL", is_own_server(base_url, _HOSTS[name])
-    limit = "anthropic_max_output_tokens"
+    limit, origin = None, LimitOrigin()
+    if name == "anthropic":
+        setting = "anthropic_max_output_tokens"
+        limit = settings.anthropic_max_output_tokens
+        origin = LimitOrigin(f"REDRAFT_{setting.upper()}", setting in settings.model_fields_set)
     return Target(
         name=name,
         format=name,
@@ -86,8 +90,8 @@ def _vendor(settings: Settings, name: WireFormat, key: SecretStr | None, base_ur
         label=f"the server at {url_setting}" if is_own else _LABELS[name],
         note=f"Served at {url_setting}." if is_own else "Any model name of the account works.",
         needs_key=not is_own,
-        max_output_tokens=settings.anthropic_max_output_tokens if name == "anthropic" else None,
-        limit_origin=LimitOrigin(f"REDRAFT_{limit.upper()}", limit in settings.model_fields_set),
+        max_output_tokens=limit,
+        limit_origin=origin,
     )
 
 

@@ -17,7 +17,7 @@ def body_of(asked: Asked, reply: Reply, script: Script | None = None) -> Any:
     text = text_of(asked, reply)
     usage = dict(reply.usage or _count(asked, text))
     usage["input"] = min(usage["input"], script.context_tokens or usage["input"])
-    build = _openai if asked.dialect == "openai" else _anthropic
+    build = {"openai": _openai, "responses": _responses, "anthropic": _anthropic}[asked.dialect]
     body = build(asked, text, reply.finish, usage)
     return {k: v for k, v in body.items() if k != "usage"} if "no_usage" in script.quirks else body
 
@@ -85,6 +85,30 @@ def _openai(asked: Asked, text: str, finish: str | None, usage: Mapping[str, int
             "total_tokens": usage["input"] + usage["output"],
             "prompt_tokens_details": {"cached_tokens": usage.get("cached", 0)},
             "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning", 0)},
+        },
+    }
+
+
+def _responses(asked: Asked, text: str, finish: str | None, usage: Mapping[str, int]) -> dict[str, Any]:
+    """A finish other than "completed" is the reason why the response is incomplete."""
+    is_whole = finish in {None, "completed"}
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+    return {
+        "id": f"resp_{next(_numbers)}",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "model": asked.model,
+        "status": "completed" if is_whole else "incomplete",
+        "error": None,
+        "incomplete_details": None if is_whole else {"reason": finish},
+        "output": [{"type": "reasoning", "id": "rs_1", "summary": []}, *([message] if text else [])],
+        "usage": {
+            "input_tokens": usage["input"],
+            "input_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "output_tokens": usage["output"],
+            "output_tokens_details": {"reasoning_tokens": usage.get("reasoning", 0)},
+            "total_tokens": usage["input"] + usage["output"],
         },
     }
 

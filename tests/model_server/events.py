@@ -25,8 +25,10 @@ def events_of(asked: Asked, reply: Reply, body: Any) -> list[Event]:
     """All events of a reply, or those before its fault."""
     if reply.events is not None:
         return [Event(wire, is_text=True) for wire in reply.events]
-    told = _openai(asked, reply, body) if asked.dialect == "openai" else _anthropic(reply, body)
-    events = list(told)
+    if asked.dialect == "openai":
+        events = list(_openai(asked, reply, body))
+    else:
+        events = list((_responses if asked.dialect == "responses" else _anthropic)(reply, body))
     if reply.fault not in {"stream_cut", "stream_reset", "stream_end", "stream_error", "stream_hang"}:
         return events
     texts = [number for number, event in enumerate(events) if event.is_text]
@@ -85,6 +87,21 @@ def _deltas(message: Mapping[str, Any], pieces: Sequence[str] | None) -> Iterato
         yield {"tool_calls": [{**call, "index": index, "function": {**called, "arguments": ""}}]}, False
         for half in (arguments[:1], arguments[1:]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": half}}]}, False
+
+
+def _responses(reply: Reply, body: Any) -> Iterator[Event]:
+    start = {**body, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    for kind in ("response.created", "response.in_progress"):
+        yield Event(named({"type": kind, "response": start}))
+    for index, item in enumerate(body["output"]):
+        yield Event(named({"type": "response.output_item.added", "output_index": index, "item": item}))
+        for part in item.get("content", ()):
+            for piece in pieces_of(part["text"], reply.pieces):
+                delta = {"type": "response.output_text.delta", "output_index": index, "content_index": 0}
+                yield Event(named({**delta, "delta": piece}), is_text=True)
+            yield Event(named({"type": "response.output_text.done", "output_index": index, "text": part["text"]}))
+        yield Event(named({"type": "response.output_item.done", "output_index": index, "item": item}))
+    yield Event(named({"type": f"response.{body['status']}", "response": body}))
 
 
 def _anthropic(reply: Reply, body: Any) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from tests.model_server.requests import Asked
 Quirk = Literal[
     "no_stream_options",
     "no_temperature",
+    "responses_only",
     "no_top_p",
     "no_seed",
     "no_effort",
@@ -34,10 +35,12 @@ class _Refusal:
     message: str
     param: str | None = None
     code: str | None = None
+    status: int = 400
 
 
 def _format(asked: Asked) -> str | None:
-    return (asked.body.get("response_format") or {}).get("type")
+    wanted: Any = asked.body.get("response_format") or (asked.body.get("text") or {}).get("format") or {}
+    return wanted.get("type")
 
 
 _NEW_LIMIT = "Unrecognized request argument supplied: max_completion_tokens"
@@ -58,6 +61,12 @@ _NO_SYSTEM = {
     "llama_cpp": "Conversation roles must alternate user/assistant/user/assistant/...",
 }
 _REFUSALS: dict[str, _Refusal] = {
+    "responses_only": _Refusal(
+        lambda asked: asked.dialect == "openai",
+        "This model is only supported in v1/responses and not in v1/chat/completions.",
+        "model",
+        status=404,
+    ),
     "no_stream_options": _Refusal(
         lambda asked: "stream_options" in asked.body,
         "Unknown parameter: 'stream_options'.",
@@ -70,7 +79,7 @@ _REFUSALS: dict[str, _Refusal] = {
     "no_top_p": _Refusal(lambda asked: "top_p" in asked.body, "Unrecognized request argument supplied: top_p"),
     "no_seed": _Refusal(lambda asked: "seed" in asked.body, "Unknown parameter: 'seed'.", "seed", "unknown_parameter"),
     "no_effort": _Refusal(
-        lambda asked: "reasoning_effort" in asked.body,
+        lambda asked: "reasoning_effort" in asked.body or "reasoning" in asked.body,
         "Unsupported value: 'reasoning_effort' does not support this value with this model.",
         "reasoning_effort",
         "unsupported_value",
@@ -115,17 +124,17 @@ _OF_ANTHROPIC: dict[str, _Refusal] = {
 }
 
 
-def refusal_of(asked: Asked, quirks: Sequence[str], flavour: str) -> Any:
-    """The error body for the first thing that the server does not take, or None."""
+def refusal_of(asked: Asked, quirks: Sequence[str], flavour: str) -> tuple[int, Any] | None:
+    """The status and the error body for the first thing that the server does not take, or None."""
     known = _OF_ANTHROPIC if asked.dialect == "anthropic" else _REFUSALS
     met = next((name for name in quirks if name in known and known[name].is_met(asked)), None)
     if met is None:
         return None
     refusal = known[met]
-    special = {"no_json_schema": _NO_SCHEMA, "no_system": _NO_SYSTEM}.get(met, {})
+    special: dict[str, str] = {"no_json_schema": _NO_SCHEMA, "no_system": _NO_SYSTEM}.get(met, {})
     message = special.get(flavour, refusal.message) if asked.dialect == "openai" else refusal.message
     message = message.format(temperature=asked.body.get("temperature"), format=_format(asked))
-    return _error(asked, flavour, message, refusal)
+    return refusal.status, _error(asked, flavour, message, refusal)
 
 
 def _error(asked: Asked, flavour: str, message: str, refusal: _Refusal) -> Any:

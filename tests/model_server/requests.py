@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-Dialect = Literal["openai", "anthropic"]
+Dialect = Literal["openai", "responses", "anthropic"]
 Role = Literal["generate", "evaluate", "draft"]
 # Chat Completions also at the paths of Groq and Azure, Gemini, and OpenRouter
 _BASES = ("/v1", "/openai/v1", "/v1beta/openai", "/api/v1")
-PATHS: dict[str, Dialect] = {**{f"{base}/chat/completions": "openai" for base in _BASES}, "/v1/messages": "anthropic"}
+PATHS: dict[str, Dialect] = {
+    **{f"{base}/chat/completions": "openai" for base in _BASES},
+    "/v1/responses": "responses",
+    "/v1/messages": "anthropic",
+}
 
 _CASE = re.compile(r"\[\[case:([^\]\s]+)\]\]")
 _VERDICT_KEY = re.compile(r"score|criteri|passed|verdict|grounded|comprehensive|confidence|reasoning", re.IGNORECASE)
@@ -36,6 +40,8 @@ class Asked:
         if self.dialect == "openai":
             wanted = self.body.get("response_format") or {}
             named = (wanted.get("json_schema") or {}).get("schema")
+        elif self.dialect == "responses":
+            named = ((self.body.get("text") or {}).get("format") or {}).get("schema")
         else:
             named = ((self.body.get("output_config") or {}).get("format") or {}).get("schema")
         return named or self._schema_in_words
@@ -61,6 +67,8 @@ class Asked:
     def system(self) -> str:
         if self.dialect == "anthropic":
             return plain_text(self.body.get("system"))
+        if self.dialect == "responses":
+            return plain_text(self.body.get("instructions"))
         return "\n".join(plain_text(m.get("content")) for m in self.messages if m.get("role") == "system")
 
     @property
@@ -69,13 +77,13 @@ class Asked:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        return list(self.body.get("messages") or [])
+        return list(self.body.get("messages") or self.body.get("input") or [])
 
     @cached_property
     def prompt(self) -> str:
         """Everything the model was told, as one text: for assertions and markers."""
         turns = [plain_text(m.get("content")) for m in self.messages]
-        return "\n".join([self.system, *turns] if self.dialect == "anthropic" else turns)
+        return "\n".join(turns if self.dialect == "openai" else [self.system, *turns])
 
     @cached_property
     def case(self) -> str:

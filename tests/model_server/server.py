@@ -182,7 +182,7 @@ class ModelServer:
             return Reply(status=400, raw=error_body(asked, 400, error))
         script = self._player.script
         if (refused := refusal_of(asked, script.quirks, script.flavour)) is not None:
-            return Reply(status=400, raw=refused)
+            return Reply(status=refused[0], raw=refused[1])
         answer = self._responder(asked) if self._responder else None
         return answer or self._player.next_reply(asked)
 

@@ -12,6 +12,10 @@ _OPENAI_FIELDS = frozenset(
     {"model", "messages", "response_format", "temperature", "top_p", "max_tokens", "max_completion_tokens"}
     | {"stream", "stream_options", "stop", "seed", "n", "user", "metadata", "reasoning_effort"}
 )
+_RESPONSES_FIELDS = frozenset(
+    {"model", "input", "instructions", "text", "temperature", "top_p", "max_output_tokens", "stream", "store"}
+    | {"reasoning", "metadata"}
+)
 _ANTHROPIC_FIELDS = frozenset(
     {"model", "messages", "system", "max_tokens", "temperature", "top_p", "top_k", "stream"}
     | {"stop_sequences", "metadata", "output_config", "thinking"}
@@ -25,7 +29,7 @@ _SCHEMA_KEYS_REFUSED = frozenset(
 
 def error_of(asked: Asked) -> str | None:
     """The first thing wrong with a request in the words of its API, or None."""
-    checks = _OPENAI if asked.dialect == "openai" else _ANTHROPIC
+    checks = {"openai": _OPENAI, "responses": _RESPONSES, "anthropic": _ANTHROPIC}[asked.dialect]
     return next((error for check in checks for error in check(asked)), None)
 
 
@@ -75,6 +79,20 @@ def _is_base64(value: Any) -> bool:
         return False
 
 
+def _fields_responses(asked: Asked) -> Iterator[str]:
+    for name in asked.body.keys() - _RESPONSES_FIELDS:
+        yield f"Unknown parameter: '{name}'."
+
+
+def _format_responses(asked: Asked) -> Iterator[str]:
+    wanted = (asked.body.get("text") or {}).get("format") or {}
+    if wanted.get("type") == "json_schema":
+        if not str(wanted.get("name", "")).replace("_", "").replace("-", "").isalnum():
+            yield "Invalid 'text.format.name'"
+        if wanted.get("strict"):
+            yield from schema_errors(wanted.get("schema"))
+
+
 def _format_openai(asked: Asked) -> Iterator[str]:
     wanted = asked.body.get("response_format") or {}
     if wanted.get("type") == "json_object" and "json" not in asked.prompt.lower():
@@ -89,7 +107,7 @@ def _format_openai(asked: Asked) -> Iterator[str]:
 
 def _temperature(asked: Asked) -> Iterator[str]:
     value = asked.body.get("temperature", 0)
-    most = 2 if asked.dialect == "openai" else 1
+    most = 1 if asked.dialect == "anthropic" else 2
     if not isinstance(value, int | float) or not 0 <= value <= most:
         yield f"temperature: range: 0..{most}"
 
@@ -169,6 +187,7 @@ def schema_errors(schema: Any) -> Iterator[str]:
 
 _Check = Callable[[Asked], Iterator[str]]
 _OPENAI: tuple[_Check, ...] = (_fields_openai, _messages_openai, _parts_openai, _format_openai, _temperature)
+_RESPONSES: tuple[_Check, ...] = (_fields_responses, _messages_openai, _format_responses, _temperature)
 _ANTHROPIC: tuple[_Check, ...] = (
     _fields_anthropic,
     _messages_anthropic,

@@ -21,6 +21,7 @@ from redraft.operations.calls.attachments import files_of
 from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
 from redraft.providers.shared.capabilities import loose_form, parameters_not_sent, schema_in
+from redraft.providers.shared.output_limits import limit_name_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY
 from redraft.providers.shared.schemas import unwrapped, why_not_strict, wraps
@@ -29,7 +30,6 @@ from redraft.storage.jobs import calls
 from redraft.storage.jobs.calls import SlotKey
 
 _CUT_CODES = frozenset({TRUNCATED, "context_too_long"})
-_LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,9 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
             model=str(planned.chat.model),
             iteration=planned.slot.iteration or None,
             attempts=planned.row["attempt"],
-        ),
+        )
+        # The next attempt of the step repeats the call without the refused part
+        | ({"retryable": True} if error.is_adapted else {}),
         **spent.columns,
     }
     sums = spent.sums if unusable or may_have_cost(error.http_status) else {"calls": 1}
@@ -314,7 +316,7 @@ def _cut_reply(body: Mapping[str, Any], reply: UnusableReply | None) -> CutReply
 
 def sent_limit(body: Mapping[str, Any]) -> int | None:
     """Return the output limit in a request body in tokens, or None."""
-    return next((body[name] for name in _LIMIT_NAMES if isinstance(body.get(name), int)), None)
+    return body.get(limit_name_in(body) or "")
 
 
 def may_have_cost(http_status: int | None) -> bool:

@@ -1,16 +1,16 @@
-"""The provider for Chat Completions: OpenAI itself, and every server with the same API.
+"""The provider for Chat Completions and Responses: OpenAI itself, and every server with the same API.
 
 The SDK is imported at the first call, because the import takes a second. Its HTTP client sends the request and returns
 the raw response, whose headers and body the ledger stores unchanged.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from redraft.errors import ProviderError
 from redraft.providers.openai.replies import read_reply
+from redraft.providers.openai.responses_api import ResponsesEvents, read_response, responses_body
 from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.capabilities import (
     Adaptation,
@@ -22,9 +22,9 @@ from redraft.providers.shared.capabilities import (
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.media import openai_parts, with_data
 from redraft.providers.shared.output_limits import LIMIT_NAMES
-from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, ReplySchema, sendable
+from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
-from redraft.providers.shared.schemas import wire_schema
+from redraft.providers.shared.schemas import named_schema
 from redraft.providers.shared.sending import Endpoint, Sender
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
@@ -54,8 +54,19 @@ class OpenAIAccess:
     limit_origin: LimitOrigin = field(default_factory=LimitOrigin)
 
 
+@dataclass(frozen=True, slots=True)
+class _Senders:
+    """The senders of both APIs, which share one HTTP client."""
+
+    chat: Sender
+    responses: Sender
+
+
 class OpenAIProvider:
-    """The provider for one OpenAI account, or for one compatible server."""
+    """The provider for one OpenAI account, or for one compatible server.
+
+    A model that is not served by Chat Completions is called by the Responses API from then on.
+    """
 
     def __init__(self, access: OpenAIAccess, name: str = "openai", memory: CapabilityMemory | None = None) -> None:
         self.name = name
@@ -63,14 +74,17 @@ class OpenAIProvider:
         self._memory = memory or CapabilityMemory()
         # OpenAI's reasoning models refuse `max_tokens`. Most other servers accept only `max_tokens`
         self._limit_name = "max_tokens" if access.is_own_server else "max_completion_tokens"
-        self._sender: Sender | None = None
+        self._senders: _Senders | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
         adaptations, origin = self._memory.of_chat(chat), chat.limit_origin or self._access.limit_origin
         if chat.max_output_tokens is None:
             chat = replace(chat, max_output_tokens=self._access.max_output_tokens)
-        body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
+        if "responses_api" in adaptations:
+            body = responses_body(chat, adaptations)
+        else:
+            body = chat_body(chat, limit_name=self._limit_name, adaptations=adaptations)
         return self._memory.limits.fitted(body, origin)
 
     async def send(
@@ -84,14 +98,16 @@ class OpenAIProvider:
     ) -> ChatReply:
         """See `Provider.send`."""
         # The first call imports the SDK, before the timeout of the call starts
-        sender, emitter = self._ready(), DeltaEmitter(on_delta)
+        senders, emitter = self._ready(), DeltaEmitter(on_delta)
+        is_response = "input" in body
         try:
+            sender = senders.responses if is_response else senders.chat
             answer = await sender.send(with_data(body, files), TimeLeft(timeout_s), emitter)
         except ProviderError as error:
             origin = limit_origin or self._access.limit_origin
             self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
             raise
-        reply = read_reply(self._access.vendor, answer)
+        reply = (read_response if is_response else read_reply)(self._access.vendor, answer)
         emitter.finish(reply.text)
         return reply
 
@@ -99,15 +115,15 @@ class OpenAIProvider:
         self._ready()
 
     async def close(self) -> None:
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await sender.close()
+        senders, self._senders = self._senders, None
+        if senders is not None:
+            await senders.chat.close()
 
-    def _ready(self) -> Sender:
-        self._sender = self._sender or self._make_sender()
-        return self._sender
+    def _ready(self) -> _Senders:
+        self._senders = self._senders or self._make_senders()
+        return self._senders
 
-    def _make_sender(self) -> Sender:
+    def _make_senders(self) -> _Senders:
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
         http = http_client(DefaultAioHttpClient)
@@ -117,8 +133,9 @@ class OpenAIProvider:
             default_headers=self._access.headers,
             http_client=http,
         )
-        endpoint = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
-        return Sender(client, http, endpoint)
+        chat = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
+        responses = Endpoint("responses", self._access.vendor, self._access.timeouts, ResponsesEvents)
+        return _Senders(Sender(client, http, chat), Sender(client, http, responses))
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:
@@ -130,7 +147,8 @@ def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation]
     body: dict[str, Any] = {"model": chat.model.name, "messages": system + turns}
     if chat.reply_schema is not None:
         is_loose = "json_object" in adaptations
-        body["response_format"] = {"type": "json_object"} if is_loose else _response_format(chat.reply_schema)
+        named = {} if is_loose else {"json_schema": named_schema(chat.reply_schema.name, chat.reply_schema.schema)}
+        body["response_format"] = {"type": "json_schema", **named} if named else {"type": "json_object"}
     body |= plain_parameters(chat)
     if chat.reasoning_effort is not None:
         body["reasoning_effort"] = chat.reasoning_effort
@@ -155,12 +173,3 @@ def _limit_name(first: str, adaptations: Collection[Adaptation]) -> str:
     if "other_limit_name" not in adaptations:
         return first
     return next(name for name in LIMIT_NAMES if name != first)
-
-
-def _response_format(wanted: ReplySchema) -> dict[str, Any]:
-    wire = wire_schema(wanted.schema)
-    if wire is None:
-        raise ValueError("A schema that only a prompt can hold has no response format.")
-    name = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted.name)[:64] or "reply"
-    named = {"name": name, "strict": wire.is_strict, "schema": wire.schema}
-    return {"type": "json_schema", "json_schema": named}

@@ -22,6 +22,7 @@ from redraft.providers.shared.output_limits import OutputLimits, limit_advice, l
 from redraft.providers.shared.schemas import is_of_object, wire_schema
 
 Adaptation = Literal[
+    "responses_api",
     "no_stream_options",
     "other_limit_name",
     "no_temperature",
@@ -51,13 +52,18 @@ _UNKNOWN_NAME = re.compile(
     r"unrecogni[sz]ed|unknown|unexpected|extra (inputs|fields|param|keys)|unsupported param", re.IGNORECASE
 )
 _SCHEMA = re.compile(
-    r"response_format|json_schema|json schema|json_object|output_config|output_format|output format"
+    r"response_format|text\.format|json_schema|json schema|json_object|output_config|output_format|output format"
     r"|structured output|guided|grammar|xgrammar|outlines|invalid schema|schema is too|schema (contains|exceeds)",
     re.IGNORECASE,
 )
 # The refusal of one schema. The model may accept other schemas, so the adaptation is learned only for this schema
 _THIS_SCHEMA = re.compile(
     r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
+    re.IGNORECASE,
+)
+# OpenAI and Azure serve some models by the Responses API only
+_NOT_FOR_CHAT = re.compile(
+    r"\bv1/responses\b|not a chat model and thus not supported|chatcompletions? operation does not work",
     re.IGNORECASE,
 )
 # Some servers answer 500 if a chat template or a grammar refuses the request
@@ -92,6 +98,8 @@ def adaptation_for(
     """
     said = read_error_body(error.response)
     said = replace(said, message=said.message[:_WORDS_CHARS])
+    if error.http_status in {400, 404} and "messages" in sent and _NOT_FOR_CHAT.search(said.message):
+        return "responses_api"
     if not _is_refusal(error, said):
         return None
     if _names(said, limit_name or "") and limit_name in sent and _is_unsupported(said):
@@ -229,7 +237,11 @@ def _with_schema(model: str, schema: Any) -> str:
 
 def schema_in(body: Mapping[str, Any]) -> Any:
     """Return the schema in a request body of either wire format. None if the body has no schema."""
-    places = (("response_format", "json_schema", "schema"), ("output_config", "format", "schema"))
+    places = (
+        ("response_format", "json_schema", "schema"),
+        ("output_config", "format", "schema"),
+        ("text", "format", "schema"),
+    )
     for place in places:
         value: Any = body
         for name in place:
@@ -239,12 +251,19 @@ def schema_in(body: Mapping[str, Any]) -> Any:
     return None
 
 
+def format_in(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the format of the reply in a request body of OpenAI's APIs; empty if it has none."""
+    of_response: Mapping[str, Any] = body.get("text") or {}
+    return body.get("response_format") or of_response.get("format") or {}
+
+
 def effort_in(body: Mapping[str, Any]) -> str | None:
     """Return the reasoning effort in a request body of either wire format. None if it has none, or a token budget."""
     if body.get("thinking") == {"type": "disabled"}:
         return "none"
     config: Mapping[str, Any] = body.get("output_config") or {}
-    effort = body.get("reasoning_effort") or config.get("effort")
+    reasoning: Mapping[str, Any] = body.get("reasoning") or {}
+    effort = body.get("reasoning_effort") or config.get("effort") or reasoning.get("effort")
     return str(effort) if effort else None
 
 
@@ -252,9 +271,9 @@ def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
     """Name the form in which the schema was sent. None if there is no schema, or the provider enforces it."""
     if chat.reply_schema is None or "format" in body.get("output_config", {}):
         return None
-    wanted: Any = body.get("response_format") or {}
+    wanted = format_in(body)
     if wanted.get("type") == "json_schema":
-        return None if wanted["json_schema"]["strict"] else "as a JSON Schema without strict mode"
+        return None if wanted.get("json_schema", wanted)["strict"] else "as a JSON Schema without strict mode"
     return "in words, with JSON mode" if wanted else "in words"
 
 
@@ -296,7 +315,9 @@ def _refuses_effort(said: ErrorBody) -> bool:
 
 
 def _refuses_schema(said: ErrorBody) -> bool:
-    return said.param.startswith(("response_format", "output_config")) or bool(_SCHEMA.search(said.message))
+    return said.param.startswith(("response_format", "output_config", "text.format")) or bool(
+        _SCHEMA.search(said.message)
+    )
 
 
 def _refuses_format(said: ErrorBody) -> bool:
@@ -306,7 +327,7 @@ def _refuses_format(said: ErrorBody) -> bool:
 
 
 def _refuses_system(said: ErrorBody) -> bool:
-    return said.param == "system" or bool(_SYSTEM.search(said.message))
+    return said.param in {"system", "instructions"} or bool(_SYSTEM.search(said.message))
 
 
 def _has(name: str) -> Callable[[Mapping[str, Any]], bool]:
@@ -318,24 +339,25 @@ def _has_effort_of_messages(sent: Mapping[str, Any]) -> bool:
 
 
 def _has_effort(sent: Mapping[str, Any]) -> bool:
-    return "reasoning_effort" in sent or "thinking" in sent
+    return any(name in sent for name in ("reasoning_effort", "reasoning", "thinking"))
 
 
 def _has_format(sent: Mapping[str, Any]) -> bool:
-    return "response_format" in sent or "format" in (sent.get("output_config") or {})
+    return bool(format_in(sent)) or "format" in (sent.get("output_config") or {})
 
 
 def _has_json_schema(sent: Mapping[str, Any]) -> bool:
-    wanted = sent.get("response_format")
-    return isinstance(wanted, dict) and cast("dict[str, Any]", wanted).get("type") == "json_schema"
+    return format_in(sent).get("type") == "json_schema"
 
 
 def _has_system(sent: Mapping[str, Any]) -> bool:
-    return "system" in sent or any(message["role"] == "system" for message in sent["messages"])
+    if "system" in sent or "instructions" in sent:
+        return True
+    return any(message["role"] == "system" for message in sent.get("messages", ()))
 
 
 def _has_cache_control(sent: Mapping[str, Any]) -> bool:
-    return any("cache_control" in part for message in sent["messages"] for part in message["content"])
+    return any("cache_control" in part for message in sent.get("messages", ()) for part in message["content"])
 
 
 # The first matching rule decides. Names of parameters come before patterns. A refused schema is first replaced by JSON

@@ -39,6 +39,14 @@ def openai_parts(media: Media, number: int) -> list[dict[str, Any]]:
     return [{"type": "text", "text": media.label}, {"type": "image_url", "image_url": {"url": _reference(media)}}]
 
 
+def responses_parts(media: Media, number: int) -> list[dict[str, Any]]:
+    """Return the content parts of the Responses API for a file: its label and its reference."""
+    label = {"type": "input_text", "text": media.label}
+    if media.media_type == PDF:
+        return [label, {"type": "input_file", "filename": f"attachment-{number}.pdf", "file_data": _reference(media)}]
+    return [label, {"type": "input_image", "image_url": _reference(media), "detail": "auto"}]
+
+
 def anthropic_blocks(media: Media) -> list[dict[str, Any]]:
     """Return the content blocks of the Messages API for a file: its label and its reference."""
     kind = "document" if media.media_type == PDF else "image"
@@ -60,7 +68,8 @@ def with_data(body: Mapping[str, Any], files: Mapping[str, str] | None) -> Mappi
     """Return a planned body with the data of its files. `files` has the base64 of each file by its digest."""
     if not files:
         return body
-    filled = {**body, "messages": deepcopy(body["messages"])}
+    name = "input" if "input" in body else "messages"
+    filled = {**body, name: deepcopy(body[name])}
     for place, found in _references(filled):
         data = files[found["digest"]]
         place.holder[place.name] = f"data:{found['type']};base64,{data}" if place.is_data_url else data
@@ -74,7 +83,7 @@ def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _references(body: Mapping[str, Any]) -> Iterator[tuple[_Place, re.Match[str]]]:
     # Texts are not searched, so a reference that a user writes stays a text
-    for message in body.get("messages", ()):
+    for message in body.get("messages") or body.get("input") or ():
         for part in _parts(message):
             place = _place_in(part)
             found = _REFERENCE.fullmatch(str(place.holder[place.name])) if place else None
@@ -88,6 +97,10 @@ def _place_in(part: dict[str, Any]) -> _Place | None:
         return _Place(part["image_url"], "url", is_data_url=True)
     if kind == "file":
         return _Place(part["file"], "file_data", is_data_url=True)
+    if kind == "input_image":
+        return _Place(part, "image_url", is_data_url=True)
+    if kind == "input_file":
+        return _Place(part, "file_data", is_data_url=True)
     return _Place(part["source"], "data", is_data_url=False) if kind in {"image", "document"} else None
 
 

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from redraft.domain.calls.conversation import LimitOrigin
 from redraft.providers.shared.limit_refusals import LimitRefusal
 
-LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
+LIMIT_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 T = TypeVar("T")
 
@@ -132,7 +132,8 @@ def _prompt_key(body: Mapping[str, Any]) -> str:
 
 
 def _prompt_bytes(body: Mapping[str, Any]) -> bytes:
-    return to_json([body["model"], body.get("system"), body["messages"], body.get("response_format")])
+    names = ("model", "system", "instructions", "messages", "input", "response_format", "text")
+    return to_json([body.get(name) for name in names])
 
 
 def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:

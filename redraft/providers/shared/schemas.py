@@ -56,6 +56,19 @@ class WireSchema:
     is_strict: bool
 
 
+def named_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with a name, as both APIs of OpenAI take it.
+
+    Raises:
+        ValueError: only a prompt can hold the schema.
+    """
+    wire = wire_schema(schema)
+    if wire is None:
+        raise ValueError("A schema that only a prompt can hold has no response format.")
+    plain_name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "reply"
+    return {"name": plain_name, "strict": wire.is_strict, "schema": wire.schema}
+
+
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
     """Return the schema in the form that is sent. None if it can only be described in the prompt."""
     rooted = _of_object(schema)

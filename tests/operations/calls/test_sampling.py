@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.model_server import ModelServer, Reply, Script
+from tests.model_server.scripts import Rule
 from tests.operations.driving import Driver
 
 ALL: dict[str, Any] = {"temperature": 0.3, "top_p": 0.5, "seed": 7, "reasoning_effort": "low"}
@@ -102,3 +103,14 @@ def test_reasoning_that_is_only_in_the_total_counts_as_output(driver: Driver, mo
     model_server.script(generate=[Reply(raw={"object": "chat.completion", "choices": [choice], "usage": usage})])
     call = driver.calls(driver.run_new().id)[0]
     assert (call.output_tokens, call.reasoning_tokens) == (105, 100)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refused_parameter_before_a_transient_failure_ends_no_job(
+    driver: Driver, model_server: ModelServer, *, stream: bool
+):
+    rule = Rule((Reply(status=503, raw={"error": {"message": "Overloaded"}}), "A"), role="generate")
+    model_server.play(Script(rules=(rule,), quirks=("no_temperature",)))
+    job = driver.run_new(sampling={"temperature": 0.3}, stream=stream)
+    assert job.stop_reason == "accepted"
+    assert [call.status for call in driver.calls(job.id)] == ["failed", "failed", "succeeded", "succeeded"]
