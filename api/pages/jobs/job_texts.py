@@ -32,11 +32,12 @@ def plain_text(request: Request, text: str, name: str, fallback: str) -> PlainTe
 def request_texts(request: Request, job: Job) -> dict[str, Any]:
     """Return the settings and the rubric of a request, and snippets that send it.
 
-    Only `generate_answer` jobs have snippets.
+    Only `generate_answer` jobs without attachments have snippets.
     """
     base_url = str(request.base_url).rstrip("/")
     has_auth = "key_id" in request.scope["state"]
-    is_plain = job.kind == JobKind.GENERATE_ANSWER
+    # The request of a job has no data of attachments, so it cannot be sent again
+    is_plain = job.kind == JobKind.GENERATE_ANSWER and not job.request.get("attachments")
     body = _without_defaults(minimal(job.request))
     rubric = [Criterion.model_validate(each) for each in job.request.get("rubric") or ()]
     return {

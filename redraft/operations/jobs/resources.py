@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PlainSerializer
 
 from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.calibration import Verdict
@@ -156,6 +156,13 @@ class WebhookDelivery(Resource):
     delivered_at: Moment | None
 
 
+def _request_below_root(request: dict[str, Any]) -> dict[str, Any]:
+    if not ROOT_PATH.get() or not request.get("attachments"):
+        return request
+    urls = [{**each, "url": f"{ROOT_PATH.get()}{each['url']}"} for each in request["attachments"]]
+    return {**request, "attachments": urls}
+
+
 class Job(Resource):
     id: str
     object: Literal["job"] = "job"
@@ -166,7 +173,9 @@ class Job(Resource):
     started_at: Moment | None
     finished_at: Moment | None
     progress: Progress
-    request: Annotated[dict[str, Any], As(AnyRequest)] = Field(description="The request with all defaults.")
+    request: Annotated[dict[str, Any], PlainSerializer(_request_below_root, when_used="json"), As(AnyRequest)] = Field(
+        description="The request with all defaults."
+    )
     result: Annotated[dict[str, Any] | None, As(JobResult | None)]
     warnings: list[JobWarning]
     usage: UsageTotals
@@ -222,8 +231,7 @@ def _with_urls(request: dict[str, Any], folder: str) -> dict[str, Any]:
     attached = request.get("attachments")
     if not attached:
         return request
-    urls = [{**each, "url": f"{ROOT_PATH.get()}{folder}/{each['digest']}"} for each in attached]
-    return {**request, "attachments": urls}
+    return {**request, "attachments": [{**each, "url": f"{folder}/{each['digest']}"} for each in attached]}
 
 
 def iteration_now(record: JobRecord | JobRow) -> int:

@@ -1,11 +1,14 @@
 """Attachments over HTTP: accepted with a request, and served so that no browser runs them."""
 
+from collections.abc import Callable
+
 import httpx2
 import pytest
 
 from redraft.domain.jobs.attachments import PDF as PDF_TYPE
 from tests.api.conftest import REQUEST, assert_problem
 from tests.media import GIF, PDF, PNG, attachment
+from tests.support.api_server import ApiServer
 
 
 @pytest.mark.parametrize(
@@ -54,3 +57,12 @@ def test_the_wrong_type_names_its_field(client: httpx2.Client):
     problem = assert_problem(client.post("/v1/generate-answer", json=body), 422)
     [error] = problem["errors"]
     assert (error["pointer"], error["code"]) == ("/attachments/1/media_type", "media_type_mismatch")
+
+
+def test_the_path_of_a_file_is_below_the_root_path(start_api: Callable[..., ApiServer]):
+    client = start_api(root_path="/redraft").client()
+    job = client.post("/v1/generate-answer", json={**REQUEST, "attachments": [attachment(PNG)]}).json()
+    url = job["request"]["attachments"][0]["url"]
+    assert url.startswith(f"/redraft/v1/jobs/{job['id']}/attachments/")
+    assert f'src="{url}"' in client.get(f"/jobs/{job['id']}/request", headers={"Accept": "text/html"}).text
+    assert client.get(url).content == PNG
