@@ -32,6 +32,7 @@ from api.notifications.runs import RunWatches
 from api.pages import serving
 from api.pages.admin import keys, overview, settings, sign_in
 from api.pages.admin import ratings as rating_pages
+from api.pages.admin import templates as template_pages
 from api.pages.bulk import comparison
 from api.pages.bulk import datasets as dataset_pages
 from api.pages.bulk import run as run_page
@@ -39,7 +40,7 @@ from api.pages.bulk import runs as run_pages
 from api.pages.jobs import job, job_changes, new, updates
 from api.pages.jobs import jobs as job_pages
 from api.pages.parts.errors import render_error_page
-from api.routes.admin import catalog, health, observations, ratings
+from api.routes.admin import catalog, generator_templates, health, observations, ratings
 from api.routes.bulk import datasets, run_results, runs
 from api.routes.jobs import history, jobs, submitting, webhooks
 from redraft.logs import configure_logs
@@ -51,11 +52,11 @@ from redraft.settings import Settings
 
 _JOB_ROUTES = (submitting, jobs, history, webhooks)
 _BULK_ROUTES = (datasets, runs, run_results)
-_ADMIN_ROUTES = (ratings, observations, catalog, health)
+_ADMIN_ROUTES = (ratings, observations, catalog, generator_templates, health)
 # Lists come first, so that `/jobs/bulk` and `/runs/compare` are not read as the ids of a job and a run
 _JOB_PAGES = (updates, new, job_pages, job, job_changes)
 _BULK_PAGES = (run_pages, comparison, run_page, dataset_pages)
-_ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, keys)
+_ADMIN_PAGES = (serving, sign_in, overview, rating_pages, settings, template_pages, keys)
 
 
 def create_app(

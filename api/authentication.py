@@ -35,6 +35,8 @@ _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|v1/settings|settings/keys|settings/configuration)(/.*)?"),
 }
+# The prompts of all later jobs depend on these templates
+_ADMIN_CHANGES = re.compile(r"/(v1/generator-templates|settings/templates)(/.*)?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)
@@ -83,6 +85,8 @@ def is_open(path: str) -> bool:
 def scope_of(method: str, path: str) -> KeyScope:
     """Return the scope that a request needs. Methods other than GET, HEAD and OPTIONS need `write`."""
     usual = KeyScope.READ if method in _SAFE_METHODS else KeyScope.WRITE
+    if usual is KeyScope.WRITE and _ADMIN_CHANGES.fullmatch(path):
+        return KeyScope.ADMIN
     return next((scope for scope, places in _PLACES.items() if places.fullmatch(path)), usual)
 
 

@@ -4,6 +4,7 @@ from redraft.domain.admin.address_rules import Allowed
 from redraft.operations.services import Services
 from redraft.outbound import Sender
 from redraft.prompts.profiles import load_profiles
+from redraft.prompts.template_files import load_templates
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.rate_limiter import RateLimiter
@@ -13,7 +14,10 @@ from redraft.storage.engine.unit_of_work import Database
 
 
 def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:
-    """Build the services, which connect on first use. Raises Invalid if a file of an own profile is wrong."""
+    """Build the services, which connect on first use.
+
+    Raises Invalid if a file of an own profile or generator template is wrong.
+    """
     remember(settings.secrets)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     queue = Queue(settings)
@@ -24,5 +28,6 @@ def build_runtime(settings: Settings, *, database_connections: int = 10) -> Serv
         limiter=RateLimiter(settings, queue.notify),
         providers=ProviderCatalog(settings),
         profiles=load_profiles(settings.profiles_dir),
+        templates=load_templates(settings.templates_dir),
         sender=Sender(Allowed.parse(settings.webhook_allow_private)),
     )

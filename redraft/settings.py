@@ -128,6 +128,9 @@ class Settings(BaseSettings):
     profiles_dir: Path | None = Field(
         default=None, description="Folder with a subfolder for each evaluation profile of yours; docs/profiles.md."
     )
+    templates_dir: Path | None = Field(
+        default=None, description="Folder with a subfolder for each generator template of yours; docs/templates.md."
+    )
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
         description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}. '

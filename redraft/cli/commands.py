@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from redraft.cli import options
-from redraft.cli.admin import db, keys, models, observations, profiles
+from redraft.cli.admin import db, keys, models, observations, profiles, templates
 from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
@@ -63,6 +63,7 @@ app.command("calibration", epilog=ratings.CALIBRATION_EPILOG)(ratings.calibratio
 app.add_typer(observations.app, name="observations")
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")
+app.add_typer(templates.app, name="templates")
 app.add_typer(keys.app, name="keys")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor)

@@ -149,6 +149,11 @@ def metadata_of(values: list[str] | None) -> dict[str, str] | None:
     return dict(map(pair, values)) if values else None
 
 
+def vars_of(values: list[str] | None) -> dict[str, str] | None:
+    """Return the values of --var as a dictionary, or None if there are none."""
+    return dict(pair(value, "--var", "NAME=VALUE") for value in values) if values else None
+
+
 def schema_of(text: str | None) -> Any:
     """Read the JSON Schema in a file, or return the name of a built-in schema unchanged."""
     from redraft.domain.structured.named_schemas import StructureName
@@ -258,6 +263,9 @@ _HELP = {
     "a call that could exceed the limit.",
     "cache": "Reuse the reply of an identical model call that an earlier job with --cache made.",
     "system": "Text that is added to the generator's system prompt.",
+    "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: the built-in prompt). "
+    "`redraft templates` lists the templates.",
+    "var": "Value for {{ NAME }} in the task, its form, its criteria, the system text and the template; repeatable.",
     "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",
 }
 
@@ -318,6 +326,8 @@ JOB_OPTIONS = (
     JobOption("max_tokens", "limits.max_tokens", int),
     JobOption("cache", "cache", bool, None, {True: "use"}.get, ("--cache",), default=False),
     JobOption("system", "system_instructions", str, "TEXT"),
+    JobOption("generator_template", "generator_template", str, "NAME"),
+    JobOption("var", "vars", list[str], "NAME=VALUE", vars_of),
     JobOption("meta", "metadata", list[str], "KEY=VALUE", metadata_of),
 )
 

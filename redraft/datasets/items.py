@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from redraft.datasets.columns import listed, no_field
 from redraft.datasets.fields import parts
 from redraft.datasets.rows import BadRow, Row
-from redraft.datasets.templates import RENDERED, has_placeholders, render_field
 from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import FieldError, Invalid
+from redraft.prompts.text_templates import RENDERED, has_placeholders, render_field
 
 ItemRequest = GenerateAnswer | EvaluateAnswer
 
@@ -88,9 +88,13 @@ class Merger:
 
     def _body(self, row: Row, errors: list[FieldError]) -> dict[str, Any]:
         body: dict[str, Any] = {}
+        variables = self._variables(row)
         for layer in (_fitting(self._defaults, row), row.fields, _fitting(self._overrides, row)):
             _merge(body, layer, "")
-        variables = self._variables(row)
+        # The texts are rendered here. Only a generator template still needs the variables
+        body.pop("vars", None)
+        if body.get("generator_template"):
+            body["vars"] = {name: value for name, value in variables.items() if name.isidentifier()}
         for name in sorted(RENDERED & body.keys()):
             is_own = name in row.fields and name not in self._overrides
             if (variables or not is_own) and has_placeholders(body[name]):

@@ -1,10 +1,12 @@
 """The services that operations use; `redraft.runtime` builds them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from redraft.clock import CLOCK, Clock
 from redraft.outbound import Sender
 from redraft.prompts.profiles import Profiles
+from redraft.prompts.template_files import GeneratorTemplate
 from redraft.providers.catalog import ProviderCatalog
 from redraft.queue import Queue
 from redraft.rate_limiter import RateLimiter
@@ -20,6 +22,8 @@ class Services:
     limiter: RateLimiter
     providers: ProviderCatalog
     profiles: Profiles
+    templates: Mapping[str, GeneratorTemplate]
+    """The generator templates in REDRAFT_TEMPLATES_DIR, by name."""
     sender: Sender
     clock: Clock = CLOCK
 

@@ -16,6 +16,7 @@ from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.prompt_framing import escape_delimiters
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluator_context import media_of, nonce_of, source_text
+from redraft.prompts.template_files import SYSTEM, USER, GeneratorTemplate
 from redraft.prompts.templates import SANDBOX
 
 _TAGS = ("source-#", "sources")
@@ -28,36 +29,32 @@ def _render(name: str, **values: Any) -> str:
 
 
 def generation_prompt(
-    request: GenerateAnswer, feedback: Feedback | None, schema: Mapping[str, Any] | None = None
+    request: GenerateAnswer,
+    feedback: Feedback | None,
+    schema: Mapping[str, Any] | None = None,
+    template: GeneratorTemplate | None = None,
 ) -> Prompt:
     """Build the prompt of a generation: the task, its criteria, and the feedback on earlier answers.
 
     The prompt has at most one earlier answer, so that its length does not grow with the iterations. `feedback` is None
-    in the first iteration. `schema` is the JSON Schema of a structured answer.
+    in the first iteration. `schema` is the JSON Schema of a structured answer. `template` replaces the built-in texts
+    of the system prompt and of the task.
+
+    Raises:
+        TemplateFault: if the template names a variable that the request does not have, or its text becomes too long.
     """
-    system = _render(
-        "generate/system.j2",
-        system_instructions=request.system_instructions,
-        grounding=request.grounds,
-        has_sources=bool(request.sources),
-        has_form=bool(request.resp_format.strip()),
-        is_structured=schema is not None,
-    )
+    rules = {
+        "system_instructions": request.system_instructions,
+        "grounding": request.grounds,
+        "has_sources": bool(request.sources),
+        "has_form": bool(request.resp_format.strip()),
+        "is_structured": schema is not None,
+    }
     # The nonce does not depend on the answer, so that the task is the same text in each iteration
     nonce = nonce_of(request, "")
-    task = _render(
-        "generate/task.j2",
-        instruct=request.instruct,
-        resp_format=request.resp_format,
-        eval_crit=request.eval_crit,
-        # Also in the first iteration, because the criteria alone raise the share of good answers (RefineBench)
-        criteria=[_criterion_line(each) for each in request.rubric or () if not each.hidden],
-        grounding=request.grounds,
-        sources=[_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
-        nonce=nonce,
-        schema=json.dumps(schema, ensure_ascii=False) if schema is not None else None,
-        schema_kind=json_kind(schema or {}),
-    )
+    values = _task_values(request, schema, nonce)
+    system = _system(template, rules, request.vars)
+    task = _task(template, values, request.vars)
     earlier = [
         message
         for user, assistant in request.conversation
@@ -69,6 +66,38 @@ def generation_prompt(
     # Media come first, so that each iteration begins with the same prompt
     first = replace(first, media=media_of(request))
     return Prompt(system, (*earlier, first, *rest), reply)
+
+
+def _system(template: GeneratorTemplate | None, rules: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    if template is None:
+        return _render("generate/system.j2", **rules)
+    is_grounded = rules["grounding"] and rules["has_sources"]
+    grounding_rules = _render("generate/grounding.j2", **rules) if is_grounded else ""
+    parts = {"system_instructions": rules["system_instructions"] or "", "grounding_rules": grounding_rules}
+    return template.render(SYSTEM, parts, variables)
+
+
+def _task(template: GeneratorTemplate | None, values: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    if template is None:
+        return _render("generate/task.j2", **values)
+    parts = {name: _render(f"generate/{name}.j2", **values) for name in ("sources", "criteria")}
+    parts["schema"] = _render("generate/schema.j2", **values) if values["schema"] else ""
+    return template.render(USER, {**parts, **{name: values[name] for name in ("instruct", "resp_format")}}, variables)
+
+
+def _task_values(request: GenerateAnswer, schema: Mapping[str, Any] | None, nonce: str) -> dict[str, Any]:
+    return {
+        "instruct": request.instruct,
+        "resp_format": request.resp_format,
+        "eval_crit": request.eval_crit,
+        # Also in the first iteration, because the criteria alone raise the share of good answers (RefineBench)
+        "criteria": [_criterion_line(each) for each in request.rubric or () if not each.hidden],
+        "grounding": request.grounds,
+        "sources": [_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
+        "nonce": nonce,
+        "schema": json.dumps(schema, ensure_ascii=False) if schema is not None else None,
+        "schema_kind": json_kind(schema or {}),
+    }
 
 
 def _criterion_line(criterion: Criterion) -> str:

@@ -153,7 +153,7 @@ def test_vars_of_row_and_run_are_merged():
 def test_a_variable_that_is_not_there_is_named():
     (row,) = bad(items_of('{"question": "Hi {{ nmae }}", "vars": {"name": "Ada"}}'))
     assert row.errors[0].pointer == "/instruct"
-    assert row.errors[0].detail == "instruct: 'nmae' is undefined (did you mean name?); the row's vars are: name."
+    assert row.errors[0].detail == "instruct: 'nmae' is undefined (did you mean name?); the vars are: name."
 
 
 def test_a_template_that_is_not_used_does_not_matter():
@@ -163,7 +163,7 @@ def test_a_template_that_is_not_used_does_not_matter():
 
 def test_templates_of_a_run_need_their_variables_in_each_row():
     items = items_of('{"question": "a"}\n{"question": "b", "vars.c": "d"}', defaults={"eval_crit": "{{ c }}"})
-    assert told(items) == [(1, "eval_crit: 'c' is undefined; the row's vars are: none.")]
+    assert told(items) == [(1, "eval_crit: 'c' is undefined; the vars are: none.")]
 
 
 def test_a_row_without_vars_may_ask_about_braces():

@@ -124,6 +124,8 @@ _FIELDS = (
     _number("sample", "Sample", "evaluation"),
     _Field("system_instructions", "System instructions"),
     _Field("reference", "Reference"),
+    _Field("generator_template", "Prompt template", "", str.strip),
+    _Field("vars", "Variables", "", _read_json, _write_json),
     _Field("metadata", "Metadata", "", _read_pairs, lambda pairs: "\n".join(map("=".join, pairs.items()))),
 )
 LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields"}

@@ -22,6 +22,7 @@ from redraft.operations.jobs import cost_estimates, queries, references, submit
 from redraft.operations.jobs.cost_estimates import Preview
 from redraft.operations.jobs.refine import Refinement
 from redraft.operations.services import Services
+from redraft.operations.template_lookup import list_templates
 
 router = pages_router()
 
@@ -165,4 +166,5 @@ def _show(request: Request, services: Services, state: _FormState, *, is_part: b
         models=installation.list_models(services),
         labels=LABELS,
         profiles=services.profiles.all(),
+        templates=[each.name for each in list_templates(services)],
     )

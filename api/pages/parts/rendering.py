@@ -38,6 +38,7 @@ NOTICES: dict[str, str] = {
     "resent": "The delivery is sent again now, with all retries.",
     "run_resumed": "The run is resumed.",
     "run_started": "The run is stored, and its first items are started.",
+    "template_saved": "The version is stored. New jobs with this template use it.",
     "signed_out": "You are signed out.",
 }
 

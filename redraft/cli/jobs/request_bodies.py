@@ -61,12 +61,12 @@ def ensure_one_reads_stdin(given: Mapping[str, str | list[str] | None]) -> None:
 
 
 def put(body: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a field by its path, and create missing parent objects. Metadata is merged with earlier metadata."""
+    """Set a field by its path, and create missing parent objects. `metadata` and `vars` are merged."""
     *parents, last = path
     for name in parents:
         body[name] = _as_object(body.get(name))
         body = body[name]
-    body[last] = {**_as_object(body.get(last)), **value} if last == "metadata" else value
+    body[last] = {**_as_object(body.get(last)), **value} if last in {"metadata", "vars"} else value
 
 
 def _as_object(value: Any) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from redraft.domain.bodies.fields import (
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
 from redraft.domain.jobs.attachments import ATTACHMENTS_MAX, AnyAttachment
 from redraft.domain.jobs.sampling import Sampling
+from redraft.domain.jobs.variables import TemplateName, Variables
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
 
@@ -213,6 +214,9 @@ class EvaluationFields(StrictModel):
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
     metadata: Metadata = Field(default={})
+    vars: Variables = Field(
+        default={}, description="Values for {{ name }} in the task, its form and criteria, and the generator's prompt."
+    )
 
     @property
     def grounds(self) -> GroundingOptions | None:
@@ -249,6 +253,10 @@ class GenerateAnswer(EvaluationFields):
         default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
     )
     system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
+    generator_template: TemplateName | None = Field(
+        default=None,
+        description="A template for the generator's prompt, as NAME or NAME@VERSION; null: the built-in one.",
+    )
     candidates: int = Field(
         default=1,
         ge=1,
@@ -352,11 +360,9 @@ def _without_requirements(schema: dict[str, Any]) -> None:
 
 
 class JobFields(GenerateAnswer):
-    """Any fields of a job, and `vars` for templates. This model describes the fields, but validates nothing."""
+    """Any fields of a job. This model describes the fields, but validates nothing."""
 
     model_config = ConfigDict(json_schema_extra=_without_requirements)
-
-    vars: dict[str, Any] = Field(default={}, description="Values for {{ templates }}.")
 
 
 def evaluator_calls_max(request: EvaluationFields) -> int:

@@ -136,7 +136,7 @@ def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> B
     if isinstance(item, BadRow):
         return item
     try:
-        ready = submit.prepare(services, item.request)
+        ready = submit.prepare(services, item.request, is_row=True)
         submit.check_priced(services, ready.request, body.max_cost_usd)
     except Invalid as error:
         errors = error.errors or (FieldError("", error.message, error.code),)

@@ -246,7 +246,7 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     made = _merger(to_json(run.defaults), to_json(run.overrides)).item(Row(**item["row"]))
     if isinstance(made, BadRow):
         return _Prepared(item["number"], errors=[asdict(each) for each in made.errors])
-    ready = submit.prepare(services, made.request)
+    ready = submit.prepare(services, made.request, is_row=True)
     submit.check_priced(services, ready.request, run.max_cost_nano_usd)
     return _Prepared(item["number"], ready)
 

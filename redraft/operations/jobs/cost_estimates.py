@@ -89,7 +89,7 @@ def cost_max(services: Services, request: AnyRequest) -> Cost:
     The cost is unknown if a model has no known price, or cannot be called here.
     """
     try:
-        return _cost_of_normal(services, normalise(services, request))
+        return _cost_of_normal(services, normalise(services, request, is_row=True))
     except Invalid:
         return Cost(None)
 
@@ -105,7 +105,7 @@ def _cost_of_normal(services: Services, normal: AnyRequest) -> Cost:
 def most_expensive_call(services: Services, request: AnyRequest) -> Decimal:
     """The maximum cost of a single call of a request, in USD; 0 if it is unknown."""
     try:
-        calls = _worst_calls(services, normalise(services, request))
+        calls = _worst_calls(services, normalise(services, request, is_row=True))
     except Invalid:
         return Decimal(0)
     return max(_price(services, model, usage, 1) or Decimal(0) for model, usage, _ in calls)

@@ -142,6 +142,9 @@ class Iteration(Resource):
     number: int
     candidate: int
     generator_model: str | None
+    generator_template: str | None = Field(
+        default=None, description="The version of the generator template, as NAME@VERSION; null: the built-in prompt."
+    )
     answer: str
     feedback_given: str | None
     status: Literal["generated", "evaluated", "evaluation_failed", "evaluation_skipped"]

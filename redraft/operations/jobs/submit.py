@@ -26,6 +26,7 @@ from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, Invalid
 from redraft.operations.calls import check_requests
 from redraft.operations.jobs import attachments
+from redraft.operations.jobs.variables import with_rendered_texts
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator
 from redraft.operations.results.grounding import grounding_reader
@@ -33,6 +34,8 @@ from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.steps.fault_points import FaultPoint, reached
+from redraft.operations.template_lookup import keep, template_of
+from redraft.prompts.template_files import GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs
@@ -60,6 +63,7 @@ class Ready:
     warnings: list[dict[str, str]]
     grounding: dict[str, Any] | None
     files: list[dict[str, Any]]
+    template: GeneratorTemplate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,13 @@ class Submission:
     is_replay: bool
 
 
-def normalise(services: Services, request: AnyRequest) -> AnyRequest:
-    """Fill in the models, and ensure that each model can be called.
+def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) -> AnyRequest:
+    """Fill in variables and models, and ensure that each model can be called.
+
+    With `is_row`, the request is the item of a run, whose texts are already rendered.
 
     Raises Invalid if:
+        a variable of a text is missing or not used, or there is no such template (`with_rendered_texts`);
         a model is unknown, or its provider has no key (`unknown_model`, `provider_auth`);
         the schema of the answer is not valid (`invalid_schema`);
         there is a budget in USD, and a price is unknown (`unpriced_model`);
@@ -79,6 +86,7 @@ def normalise(services: Services, request: AnyRequest) -> AnyRequest:
         the webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
+    request = with_rendered_texts(services, request, is_row=is_row)
     update: dict[str, Any] = {
         "grounding": request.grounds,
         "attachments": attachments.without_data(services.settings, request),
@@ -211,16 +219,16 @@ def submit(
     return Submission(job, is_replay=False)
 
 
-def prepare(services: Services, request: AnyRequest) -> Ready:
+def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) -> Ready:
     """Prepare a job outside of a unit of work. Raises the errors of `normalise`."""
-    normal = normalise(services, request)
+    normal = normalise(services, request, is_row=is_row)
     # The digest is of the request as sent. The normalised request depends on the settings, so a changed setting would
     # make a replay look like another request
     digest = hashlib.sha256(to_json(dump(request))).hexdigest()
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     files = attachments.rows_of(request.attachments)
-    return Ready(normal, digest, warnings_of(services, normal), grounding, files)
+    return Ready(normal, digest, warnings_of(services, normal), grounding, files, template_of(services, normal))
 
 
 def store(
@@ -237,6 +245,7 @@ def store(
     if job is None:
         return None
     attachments.store(connection, job.id, ready.request, ready.files)
+    keep(connection, ready.template)
     if isinstance(ready.request, EvaluateAnswer):
         given = IterationRecord(
             id=new_id("iteration"),

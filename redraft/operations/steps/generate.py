@@ -29,6 +29,7 @@ from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import decide
 from redraft.operations.steps.step_events import evaluated, vetoes_of
+from redraft.operations.template_lookup import template_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import history
@@ -74,7 +75,8 @@ def prepare(step: StepContext) -> None:
 def _prompt(step: StepContext) -> Prompt:
     if "prompt" not in step.found:
         request = _request(step)
-        prompt = generation_prompt(request, _feedback(step), schema_of(request))
+        template = template_of(step.services, request)
+        prompt = generation_prompt(request, _feedback(step), schema_of(request), template)
         if request.iter_max == 1:  # No later call repeats the task
             prompt = replace(prompt, messages=keep_stable_parts(prompt.messages, 0))
         step.found["prompt"] = prompt
@@ -207,6 +209,7 @@ def _written(
         generator_model=_model(step),
         answer=cut.text if cut else outcome.text or "",
         feedback_given=said,
+        generator_template=_request(step).generator_template,
         created_at=datetime.now(UTC),
         evaluation=verdict,
         grounding=None if cut else grounding_of(outcome.text or ""),

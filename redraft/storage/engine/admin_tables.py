@@ -1,4 +1,4 @@
-"""The tables of the installation: API keys, sign-ins, versions of profiles, workers."""
+"""The tables of the installation: API keys, sign-ins, versions of profiles and templates, workers."""
 
 import sqlalchemy as sa
 
@@ -39,6 +39,18 @@ profile_versions = sa.Table(
     # Contents of the profile's files by file name
     sa.Column("texts", Json, nullable=False),
     sa.Column("first_used_at", UtcTime, nullable=False, default=DbNow()),
+)
+
+generator_templates = sa.Table(
+    "generator_templates",
+    metadata,
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("version", sa.String(16), primary_key=True),
+    # Contents of the template's files by file name
+    sa.Column("texts", Json, nullable=False),
+    # Whether the version was a file when a job first used it; otherwise an administrator has saved it
+    sa.Column("is_file", sa.Boolean, nullable=False),
+    sa.Column("saved_at", UtcTime, nullable=False, default=DbNow()),
 )
 
 worker_heartbeats = sa.Table(

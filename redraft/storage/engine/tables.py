@@ -134,8 +134,17 @@ iterations = sa.Table(
     sa.Column("feedback_given", CleanText),
     # Citations and support, computed without a model; NULL for a job without sources
     sa.Column("grounding", Json),
+    # The version of the generator template, as NAME@VERSION; NULL for the built-in prompt
+    sa.Column("generator_template", sa.String(60)),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.UniqueConstraint("job_id", "number", "candidate"),
+    sa.Index(
+        "ix_iterations_template",
+        "generator_template",
+        "created_at",
+        sqlite_where=sa.text("generator_template IS NOT NULL"),
+        postgresql_where=sa.text("generator_template IS NOT NULL"),
+    ),
 )
 
 evaluations = sa.Table(

@@ -87,6 +87,7 @@ class IterationRecord:
     created_at: datetime
     evaluation: EvaluationRecord | None
     grounding: dict[str, Any] | None = None
+    generator_template: str | None = None
     is_outdated: bool = False
 
     @property

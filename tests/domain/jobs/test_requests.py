@@ -42,11 +42,13 @@ SHARED = {
     "cache": "off",
     "webhook": None,
     "metadata": {},
+    "vars": {},
 }
 OWN = {
     "iter_max": 3,
     "model": None,
     "system_instructions": None,
+    "generator_template": None,
     "candidates": 1,
     "revision": {"strategy": "revise", "from": "best"},
     "stop": {"plateau_patience": 2, "plateau_delta": 0.02},

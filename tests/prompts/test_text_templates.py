@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.datasets.templates import TemplateFault, render
+from redraft.prompts.text_templates import TemplateFault, render
 
 VARIABLES: dict[str, Any] = {
     "name": "Ada",
@@ -81,7 +81,7 @@ def test_what_is_no_template_is_refused(source: str, words: str):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{{ nam }}", r"'nam' is undefined \(did you mean name\?\); the row's vars are: deep, empty, list, n"),
+        ("{{ nam }}", r"'nam' is undefined \(did you mean name\?\); the vars are: deep, empty, list, n"),
         ("{{ deep.nothing }}", "has no attribute 'nothing'"),
         ("{{ name.__class__ }}", "unsafe|undefined|attribute"),
     ],

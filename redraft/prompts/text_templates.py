@@ -1,4 +1,6 @@
-"""Renders templates in texts of datasets and of run defaults. Double braces contain names of `vars`.
+"""Renders templates in texts of requests, datasets and run defaults, and generator templates.
+
+Double braces contain names of `vars`.
 
 Users send these texts, so the language is small: values, their members, a few filters and `if`. There are no loops,
 calls and multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than
@@ -10,7 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache, wraps
 from typing import Any, cast
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.domain.bodies.fields import MAX_TEXT
@@ -97,18 +99,45 @@ def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: li
         return value
 
 
-def render(source: str, variables: Mapping[str, Any]) -> str:
+def names_in(source: str) -> frozenset[str]:
+    """Return the variables that a text names, `vars` if it uses all of them as a value.
+
+    Raises TemplateFault if the text is not a valid template (`invalid_template`).
+    """
+    if not has_placeholders(source):
+        return frozenset()
+    try:
+        return _names_in(source)
+    except TemplateError as error:
+        raise TemplateFault(f"is no template: {describe_template_error(error)}", "invalid_template") from None
+
+
+@lru_cache(maxsize=256)
+def _names_in(source: str) -> frozenset[str]:
+    tree = _parsed(source)
+    members: set[str] = set()
+    for node in list(tree.find_all((nodes.Getattr, nodes.Getitem))):
+        if not (isinstance(node.node, nodes.Name) and node.node.name == "vars"):
+            continue
+        named = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
+        if isinstance(named, str):
+            members.add(named)
+            node.node = nodes.Name(named, "load")
+    return frozenset(members | meta.find_undeclared_variables(tree))
+
+
+def render(source: str, variables: Mapping[str, Any], *, most: int = MAX_TEXT) -> str:
     """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`.
 
     Raises TemplateFault if the text is not a valid template (`invalid_template`), names an unknown variable
-    (`undefined_variable`), or is too long after rendering (`string_too_long`).
+    (`undefined_variable`), or has more than `most` characters after rendering (`string_too_long`).
     """
     if not has_placeholders(source):
         return source
     if len(source) > MAX_TEXT:
         raise TemplateFault(f"has more than {MAX_TEXT:,} characters", "string_too_long")
     try:
-        return _bounded(_compiled(source), {**variables, "vars": variables})
+        return _bounded(_compiled(source), {**variables, "vars": variables}, most)
     except UndefinedError as error:
         raise TemplateFault(_undefined(error, variables), "undefined_variable") from None
     except TemplateError as error:
@@ -138,6 +167,10 @@ def _parts(value: Any) -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _compiled(source: str) -> Template:
+    return _ROWS.from_string(_parsed(source))
+
+
+def _parsed(source: str) -> nodes.Template:
     # The checks come before the compilation, because the compiler evaluates constant expressions
     _count(source)
     tree = _ROWS.parse(source)
@@ -147,7 +180,7 @@ def _compiled(source: str) -> Template:
             raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not possible here", line)
         if isinstance(node, nodes.Filter):
             _check_filter(node)
-    return _ROWS.from_string(tree)
+    return tree
 
 
 def _count(source: str) -> None:
@@ -193,14 +226,14 @@ def _is_short(argument: nodes.Expr, most: int) -> bool:
     return isinstance(value, int | float) and abs(value) <= most
 
 
-def _bounded(template: Template, variables: Mapping[str, Any]) -> str:
+def _bounded(template: Template, variables: Mapping[str, Any], most: int) -> str:
     pieces: list[str] = []
     length = 0
     for piece in template.generate(variables):
         pieces.append(piece)
         length += len(piece)
-        if length > MAX_TEXT:
-            raise TemplateFault(f"becomes longer than {MAX_TEXT:,} characters", "string_too_long")
+        if length > most:
+            raise TemplateFault(f"becomes longer than {most:,} characters", "string_too_long")
     return "".join(pieces)
 
 
@@ -211,4 +244,4 @@ def _undefined(error: UndefinedError, variables: Mapping[str, Any]) -> str:
     near = get_close_matches(missing, names, 1)
     guess = f" (did you mean {near[0]}?)" if near else ""
     given = ", ".join(names[:_NAMES_SHOWN]) or "none"
-    return f"{words}{guess}; the row's vars are: {given}"
+    return f"{words}{guess}; the vars are: {given}"

@@ -1,0 +1,103 @@
+"""Renders the `vars` of a request: in its texts, and in its generator template.
+
+A request names a template, and the stored request names its version.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from redraft.domain.bodies.fields import FilledText, Text
+from redraft.domain.bodies.validation_errors import message_of
+from redraft.domain.calls.conversation import Prompt
+from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer, RescoreAnswers
+from redraft.errors import FieldError, Invalid
+from redraft.operations.request_views import schema_of
+from redraft.operations.services import Services
+from redraft.operations.template_lookup import template_of
+from redraft.prompts.render import generation_prompt
+from redraft.prompts.template_files import GeneratorTemplate
+from redraft.prompts.text_templates import TemplateFault, has_placeholders, names_in, render_field
+
+_RENDERED = ("instruct", "resp_format", "eval_crit", "system_instructions")
+
+
+def prompt_with(request: GenerateAnswer, template: GeneratorTemplate) -> Prompt:
+    """Return the first prompt with a template. Raises Invalid if the template does not fit the request."""
+    try:
+        return generation_prompt(request, None, schema_of(request), template)
+    except TemplateFault as fault:
+        words = f"generator_template {template.reference}: {fault}."
+        raise Invalid.at("/vars", words, fault.code) from None
+
+
+def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool) -> AnyRequest:
+    """Render the texts of a request with its `vars`, and pin the version of its template.
+
+    Without `vars`, the texts stay as they are. Of `vars`, only those that the template uses are kept.
+
+    Args:
+        services: the services.
+        request: the request as it was sent.
+        is_row: whether the texts of the request are already rendered, as the item of a run. Its `vars` may be unused.
+
+    Raises:
+        Invalid: a text or the template names a variable that is missing, a variable is not used, a text becomes too
+            long or empty, or there is no such template.
+    """
+    template = template_of(services, request)
+    if isinstance(request, RescoreAnswers) or not (request.vars or template):
+        return request
+    renders = bool(request.vars) and not is_row
+    texts = {name: text for name in _RENDERED if (text := getattr(request, name, None))} if renders else {}
+    used = _used(texts)
+    in_template = template.variables if template else frozenset[str]()
+    if not is_row and (unused := _unused(request.vars, used | in_template)):
+        raise Invalid(unused[0].detail, tuple(unused))
+    update: dict[str, Any] = _rendered(texts, request.vars)
+    kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
+    update |= {"vars": kept} | ({"generator_template": template.reference} if template else {})
+    rendered = request.model_copy(update=update)
+    if template and isinstance(rendered, GenerateAnswer):
+        prompt_with(rendered, template)
+    return rendered
+
+
+def _used(texts: Mapping[str, str]) -> frozenset[str]:
+    errors: list[FieldError] = []
+    found: set[str] = set()
+    for name, text in texts.items():
+        try:
+            found |= names_in(text)
+        except TemplateFault as fault:
+            errors.append(FieldError(f"/{name}", f"{name}: {fault}.", fault.code))
+    if errors:
+        raise Invalid(errors[0].detail, tuple(errors))
+    return frozenset(found)
+
+
+def _unused(variables: Mapping[str, Any], used: frozenset[str]) -> list[FieldError]:
+    words = "no text uses {{{{ {name} }}}}; write it into a text, or remove the variable."
+    return [
+        FieldError(f"/vars/{name}", f"vars.{name}: {words.format(name=name)}", "unused_variable")
+        for name in variables
+        if not {name, "vars"} & used
+    ]
+
+
+def _rendered(texts: Mapping[str, str], variables: Mapping[str, Any]) -> dict[str, Any]:
+    errors: list[FieldError] = []
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        if not has_placeholders(text):
+            continue
+        value = render_field(name, text, variables, errors)
+        try:
+            found[name] = TypeAdapter(FilledText if name in {"instruct", "eval_crit"} else Text).validate_python(value)
+        except ValidationError as error:
+            words = message_of(error.errors(include_url=False)[0])
+            errors.append(FieldError(f"/{name}", f"{name}, after its variables are filled in: {words}.", "blank"))
+    if errors:
+        raise Invalid(errors[0].detail, tuple(errors))
+    return found

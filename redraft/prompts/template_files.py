@@ -1,0 +1,157 @@
+"""Reads, checks and renders generator templates: the texts from which a generator's prompt is built.
+
+A template has two texts, `system.j2` and `user.j2`. Redraft computes the parts of the prompt that must hold for each
+template, such as the frames of the sources, and each text shows these parts as variables.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from redraft.domain.bodies.fields import MAX_TEXT
+from redraft.domain.jobs.requests import ProfileName
+from redraft.errors import Invalid
+from redraft.prompts.text_templates import TemplateFault, names_in, render
+
+CODE = "invalid_template"
+SYSTEM, USER = "system.j2", "user.j2"
+PARTS: Mapping[str, tuple[str, ...]] = {
+    SYSTEM: ("system_instructions", "grounding_rules"),
+    USER: ("instruct", "resp_format", "sources", "criteria", "schema"),
+}
+"""The variables that each text must show exactly once. A part that a job does not have is an empty text."""
+STARTER: Mapping[str, str] = {
+    SYSTEM: """You write the answer to a task. It will be judged by the criteria that come with the task.
+Reply with the answer itself and nothing else.
+
+{{ grounding_rules }}
+
+{{ system_instructions }}
+""",
+    USER: """# Task
+
+{{ instruct }}
+{% if resp_format %}
+
+# Form of the answer
+
+{{ resp_format }}
+{% endif %}
+{% if sources %}
+
+# Sources
+
+{{ sources }}
+{% endif %}
+{% if criteria %}
+
+# Criteria the answer must meet
+
+{{ criteria }}
+{% endif %}
+{% if schema %}
+
+# Schema of the answer
+
+{{ schema }}
+{% endif %}
+""",
+}
+"""The texts with which a new template begins. They make nearly the built-in prompt."""
+_NAMES = frozenset(name for names in PARTS.values() for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorTemplate:
+    """A named template. `texts` are its files by name, and `version` is a hash of them."""
+
+    name: str
+    version: str
+    texts: Mapping[str, str]
+    is_file: bool
+
+    @property
+    def reference(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names of `vars` that the texts use; `vars` itself if they use all of them."""
+        return frozenset(name for text in self.texts.values() for name in names_in(text)) - _NAMES
+
+    def render(self, file: str, parts: Mapping[str, str], variables: Mapping[str, Any]) -> str:
+        """Render a text. Raises TemplateFault if a variable is missing, or the text becomes too long."""
+        most = MAX_TEXT + sum(map(len, parts.values()))
+        return render(self.texts[file], {**variables, **parts}, most=most).strip("\n")
+
+
+def make_template(name: str, texts: Mapping[str, str], *, is_file: bool = False) -> GeneratorTemplate:
+    """Check the texts of a template. Raises Invalid (`invalid_template`) with the first error of each text."""
+    try:
+        TypeAdapter(ProfileName).validate_python(name)
+    except ValidationError:
+        words = f"{name!r} is no name of a template: use small letters, digits, - and _, and begin with a small letter."
+        raise Invalid.at("/name", words, CODE) from None
+    texts = {file: texts[file].replace("\r\n", "\n").replace("\r", "\n") for file in PARTS}
+    whole = "".join(f"{file}\0{len(text)}\0{text}" for file, text in texts.items())
+    template = GeneratorTemplate(name, hashlib.sha256(whole.encode()).hexdigest()[:12], texts, is_file)
+    for file, names in PARTS.items():
+        try:
+            _check(template, file, names)
+        except TemplateFault as fault:
+            raise Invalid.at(f"/{file.removesuffix('.j2')}", f"{name}/{file} {fault}.", CODE) from None
+    return template
+
+
+def _check(template: GeneratorTemplate, file: str, names: tuple[str, ...]) -> None:
+    variables = dict.fromkeys(names_in(template.texts[file]) - _NAMES, "VALUE")
+    if foreign := sorted((names_in(template.texts[file]) & _NAMES).difference(names)):
+        raise TemplateFault(f"cannot use {foreign[0]}; it is a part of the other text", CODE)
+    for parts in (_sample(names, is_full=True), _sample(names, is_full=False)):
+        shown = template.render(file, parts, variables)
+        if missing := [name for name in names if parts[name] and shown.count(parts[name]) != 1]:
+            raise TemplateFault(f"must show {{{{ {missing[0]} }}}} exactly once, and unchanged", CODE)
+
+
+def _sample(names: tuple[str, ...], *, is_full: bool) -> dict[str, str]:
+    return {name: f"<The sample of: {name}>" if is_full or name == "instruct" else "" for name in names}
+
+
+def load_templates(folder: Path | None) -> dict[str, GeneratorTemplate]:
+    """Read the templates in the sub-folders of a folder, by name.
+
+    Raises Invalid if there is no such folder, or a template is not valid (`invalid_template`).
+    """
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise Invalid(f"There is no folder {folder}: REDRAFT_TEMPLATES_DIR names one with templates.", code=CODE)
+    paths = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return {path.name: read_template(path) for path in paths}
+
+
+def read_template(folder: Path) -> GeneratorTemplate:
+    """Read a template from its folder. Raises Invalid (`invalid_template`)."""
+    found = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if found != sorted(PARTS):
+        words = (
+            f"A template has exactly the files {' and '.join(PARTS)}; {folder.name} has {', '.join(found) or 'none'}."
+        )
+        raise Invalid(words, code=CODE)
+    return make_template(folder.name, {file: _text(folder / file) for file in PARTS}, is_file=True)
+
+
+def _text(path: Path) -> str:
+    root = path.parent.parent.resolve()
+    if not path.resolve().is_relative_to(root):
+        raise Invalid(f"{path.parent.name}/{path.name} is a link that leads out of {root}.", code=CODE)
+    if path.stat().st_size > MAX_TEXT:
+        raise Invalid(f"{path.parent.name}/{path.name} has more than {MAX_TEXT:,} bytes.", code=CODE)
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path.parent.name}/{path.name} cannot be read as UTF-8 text: {error}.", code=CODE) from None
