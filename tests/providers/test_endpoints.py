@@ -109,6 +109,39 @@ def test_a_header_replaces_the_authorization_of_the_wire_format(server: ModelSer
     assert [request.headers["authorization"] for request in asked] == ["Custom key", "Custom key"]
 
 
+def test_an_endpoint_gets_no_headers_of_the_environment_that_belong_to_a_vendors_account(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-1")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Account: account-1")
+    asked: list[Asked] = []
+    server.respond(lambda request: asked.append(request) or Reply(text="ready"))
+    made = ProviderCatalog(
+        Settings(
+            openai_api_key="sk-test",  # pyright: ignore[reportArgumentType]
+            openai_base_url=server.openai_url,
+            anthropic_api_key="sk-test",  # pyright: ignore[reportArgumentType]
+            anthropic_base_url=server.anthropic_url,
+            endpoints={  # pyright: ignore[reportArgumentType]
+                "a": endpoint(server.openai_url, headers={"X-Own": "a"}),
+                "b": endpoint(server.anthropic_url, headers={"X-Own": "b"}, format="anthropic"),
+            },
+        )
+    )
+    for name in ("openai", "anthropic", "a", "b"):
+        call(made, ModelRef(name, "m"))
+    made.close()
+    names = ("openai-organization", "openai-project", "x-account", "x-own")
+    sent = [[request.headers.get(name) for name in names] for request in asked]
+    assert sent == [
+        ["org-1", "project-1", None, None],
+        [None, None, "account-1", None],
+        [None, None, None, "a"],
+        [None, None, None, "b"],
+    ]
+
+
 def test_the_documented_addresses_are_those_of_the_vendors():
     endpoints: dict[str, Any] = tomllib.loads(example())["endpoints"]
     hosts = {name: urlsplit(str(each["base_url"])).hostname for name, each in endpoints.items()}

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.domain.jobs.requests import AnyRequest, Limits, dump
-from redraft.operations.calls.attachments import attached_tokens
+from redraft.operations.calls.attached_files import attached_tokens
 from redraft.operations.calls.model_calls import PlannedCall, may_have_cost, sent_limit
 from redraft.operations.request_views import models_named
 from redraft.operations.services import Services

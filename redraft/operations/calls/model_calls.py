@@ -17,7 +17,7 @@ from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.cleaning import clean
 from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError
-from redraft.operations.calls.attachments import files_of
+from redraft.operations.calls.attached_files import files_of
 from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
 from redraft.providers.shared.capabilities import loose_form, parameters_not_sent, schema_in

@@ -15,7 +15,7 @@ from redraft.domain.calls.model_names import parse_model
 from redraft.domain.evaluation.aggregation import groups_of
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer, dump, ladder
 from redraft.errors import Invalid
-from redraft.operations.calls.attachments import attached_tokens
+from redraft.operations.calls.attached_files import attached_tokens
 from redraft.operations.calls.budgets import BYTES_PER_TOKEN, OUTPUT_BOUND
 from redraft.operations.jobs.submit import normalise, warnings_of
 from redraft.operations.request_views import evaluators_of, schema_of

@@ -6,7 +6,7 @@ A paused turn is continued here within one call, because only this wire format h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from redraft.domain.calls.conversation import ReasoningEffort, keep_stable_parts
 from redraft.errors import ProviderError
@@ -155,6 +155,9 @@ class AnthropicProvider:
             default_headers=self._access.headers,
             http_client=http,
         )
+        if self.name != "anthropic":
+            # Without the headers of ANTHROPIC_CUSTOM_HEADERS, which belong to the account at Anthropic
+            cast("Any", client)._custom_headers = self._access.headers  # noqa: SLF001 - the SDK has no other way
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
         return Sender(client, http, endpoint)
 

@@ -133,6 +133,9 @@ class OpenAIProvider:
             default_headers=self._access.headers,
             http_client=http,
         )
+        if self.name != "openai":
+            # The SDK reads both from the environment, where they belong to the account at OpenAI
+            client.organization = client.project = None
         chat = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
         responses = Endpoint("responses", self._access.vendor, self._access.timeouts, ResponsesEvents)
         return _Senders(Sender(client, http, chat), Sender(client, http, responses))
