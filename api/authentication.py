@@ -23,7 +23,7 @@ from api.http.problems import HttpProblem
 from api.http.rate_limits import Policy, Quota, network_of
 from redraft.domain.admin.scopes import Scope as KeyScope
 from redraft.errors import Forbidden, RedraftError
-from redraft.operations.admin import keys, sign_ins
+from redraft.operations.admin import keys, sign_in_sessions
 from redraft.operations.admin.keys import Caller, hash_of
 
 COOKIE = "redraft_sign_in"
@@ -134,7 +134,7 @@ async def identify(request: Request, context: Context) -> Caller:
     signed_in = request.cookies.get(COOKIE)
     if token is None and signed_in:
         refuse_foreign_page(request)
-        return await run_in_threadpool(sign_ins.authenticate, context.services, signed_in)
+        return await run_in_threadpool(sign_in_sessions.authenticate, context.services, signed_in)
     return await identify_by_key(request, context, token)
 
 

@@ -9,7 +9,7 @@ from benchmarks.contenders import minimal_celery
 from benchmarks.loads import CRITERIA, Load, task_of
 from benchmarks.parts import settings_for
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.operations.admin.health import alive_workers
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.jobs import queries, submit
 from redraft.runtime import build_runtime
 from redraft.storage.engine import schema

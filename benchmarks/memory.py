@@ -16,7 +16,7 @@ from sqlalchemy import text
 from benchmarks.loads import CRITERIA, task_of
 from benchmarks.parts import model_server, settings_for
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.operations.admin.health import alive_workers
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.jobs import submit
 from redraft.runtime import build_runtime
 from redraft.storage.engine.unit_of_work import Database

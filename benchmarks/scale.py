@@ -20,7 +20,7 @@ from sqlalchemy import text
 from benchmarks.loads import CRITERIA, task_of
 from benchmarks.parts import model_server, settings_for
 from redraft.domain.jobs.requests import GenerateAnswer
-from redraft.operations.admin.health import alive_workers
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.jobs import submit
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime

@@ -136,9 +136,9 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
 
 
 def is_worker_alive(services: "Services") -> bool:
-    from redraft.operations.admin import health
+    from redraft.operations.admin import readiness
 
-    return health.alive_workers(services) > 0
+    return readiness.alive_workers(services) > 0
 
 
 def print_detached(services: "Services", noun: Literal["job", "run"], new_id: str, *, as_json: bool) -> None:

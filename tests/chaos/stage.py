@@ -15,7 +15,7 @@ import httpx2
 from pydantic import SecretStr
 
 from redraft.errors import Unavailable
-from redraft.operations.admin.health import alive_workers
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 from pydantic import SecretStr
 
-from redraft.operations.admin.health import alive_workers
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.services import Services
 from redraft.settings import Settings
 from tests.support.forks import Fork

@@ -11,7 +11,7 @@ from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
-from redraft.operations.admin import configuration, health, installation, model_checks, overview
+from redraft.operations.admin import configuration, installation, model_checks, overview, readiness
 from redraft.operations.admin.model_checks import ModelCheck
 from redraft.operations.evaluation import profile_views
 from redraft.operations.jobs import webhooks
@@ -55,7 +55,7 @@ def _settings_page(
         models=installation.list_models(services),
         workers_alive=overview.list_workers(services),
         parts=installation.inspect_parts(services),
-        checks=health.check_readiness(services),
+        checks=readiness.check_readiness(services),
         checked=checked,
         asked=asked,
         error=error,

@@ -11,7 +11,7 @@ from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import own_path, page, pages_router, see_other
 from redraft.domain.admin.scopes import Scope
 from redraft.errors import Forbidden
-from redraft.operations.admin import sign_ins
+from redraft.operations.admin import sign_in_sessions
 from redraft.operations.resource_base import ROOT_PATH
 
 router = pages_router()
@@ -31,7 +31,7 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
     except Forbidden as error:
         return page(request, "sign_in.html", 403, next=path, error=error)
     response, is_https = see_other(path), request.url.scheme == "https"
-    kept: dict[str, Any] = {"max_age": sign_ins.LIFETIME_S, "path": _cookie_path()}
+    kept: dict[str, Any] = {"max_age": sign_in_sessions.LIFETIME_S, "path": _cookie_path()}
     response.set_cookie(COOKIE, token, **kept, httponly=True, samesite="lax", secure=is_https)
     return response
 
@@ -40,14 +40,14 @@ async def _sign_in(request: Request, context: Context, key: str | None) -> str:
     caller = await identify_by_key(request, context, key)
     if Scope.READ not in caller.scopes:
         raise Forbidden("The pages need a key with the scope 'read', but this key does not have it.", code="unreadable")
-    return await run_in_threadpool(sign_ins.sign_in, context.services, caller)
+    return await run_in_threadpool(sign_in_sessions.sign_in, context.services, caller)
 
 
 @router.post("/sign-out")
 def sign_out(request: Request, services: ServicesOf) -> Response:
     refuse_foreign_page(request)
     if token := request.cookies.get(COOKIE):
-        sign_ins.sign_out(services, token)
+        sign_in_sessions.sign_out(services, token)
     response = see_other("/sign-in", notice="signed_out")
     response.delete_cookie(COOKIE, path=_cookie_path())
     return response

@@ -10,7 +10,7 @@ from api.http import problems
 from api.http.bodies import StrictRoute
 from api.openapi import problems_of
 from redraft.errors import Unavailable
-from redraft.operations.admin.health import check_readiness
+from redraft.operations.admin.readiness import check_readiness
 
 router = APIRouter(tags=["health"], route_class=StrictRoute)
 

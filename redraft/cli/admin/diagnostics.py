@@ -13,7 +13,7 @@ from redraft import __version__
 from redraft.cli import exit_codes, sessions
 from redraft.domain.bulk.phrases import count
 from redraft.errors import Invalid, RedraftError
-from redraft.operations.admin import health
+from redraft.operations.admin import readiness
 from redraft.operations.admin.configuration import without_password
 from redraft.operations.admin.installation import extension_errors
 from redraft.operations.jobs.webhooks import keys_of
@@ -109,7 +109,7 @@ def _database(services: Services) -> Finding:
 
 
 def _workers(services: Services) -> Finding:
-    alive = health.alive_workers(services)
+    alive = readiness.alive_workers(services)
     if alive:
         return Finding("workers", "ok", f"{alive} alive")
     if services.settings.is_embedded_broker:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.errors import Invalid
-from redraft.operations.admin.health import Check, check_readiness
+from redraft.operations.admin.readiness import Check, check_readiness
 from redraft.operations.resource_base import cost_usd
 from redraft.operations.services import Services
 from redraft.providers.catalog import DEFAULT_LOCAL
