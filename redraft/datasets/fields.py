@@ -33,6 +33,8 @@ def kinds() -> Mapping[str, Kind]:
     for model in (GenerateAnswer, EvaluateAnswer):
         schema = model.model_json_schema(by_alias=True)
         found |= dict(_kinds_in(schema, schema.get("$defs", {}), ""))
+    # A cell can have the path of one file (`redraft/datasets/attachment_paths.py`)
+    found["attachments"] = "text_or_json"
     return found
 
 

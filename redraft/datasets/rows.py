@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, cast
 
 from redraft.datasets.assembling import Draft, assemble
+from redraft.datasets.attachment_paths import AttachedFiles, read_attachments
 from redraft.datasets.columns import Columns
 from redraft.datasets.digests import DatasetHash, FirstLines, canonical, hash_of
 from redraft.datasets.formats import Format, format_of
@@ -63,6 +64,7 @@ class RowReader:
         delimiter: the delimiter of CSV or TSV; None for other formats.
         columns: the columns, complete after the last row.
         seen: the number of rows that were read, valid and invalid.
+        chars: the number of characters of their canonical JSON, with attached files.
         duplicates: the number of rows that have the id of an earlier row.
     """
 
@@ -75,12 +77,14 @@ class RowReader:
         delimiter: str | None = None,
         mapping: Mapping[str, str] | None = None,
         row_chars_max: int = ROW_CHARS_MAX,
+        attached: AttachedFiles | None = None,
     ) -> None:
         """Read the first bytes of a file and the header of a table.
 
         Without `file_format`, the format is detected by the name and the first bytes. Without `delimiter`, the
         delimiter of a table is detected by its first lines. `mapping` has the column of each field whose column has
-        another name. Rows with more than `row_chars_max` characters are invalid.
+        another name. Rows with more than `row_chars_max` characters are invalid. Files that rows attach by a path are
+        read from `attached`; without it such rows are invalid.
 
         Raises Invalid if the file as a whole is not readable (`unknown_format`, `unknown_encoding`, `parquet_missing`,
         `no_rows`, `invalid_header`, `duplicate_column`), or if its columns are ambiguous (`ambiguous_columns`,
@@ -89,10 +93,12 @@ class RowReader:
         self.columns = Columns(mapping or {})
         self.delimiter: str | None = None
         self.seen = 0
+        self.chars = 0
         self.duplicates = 0
         self._ids = FirstLines()
         self._hash = DatasetHash()
         self._longest = row_chars_max
+        self._attached = attached
         head = b"" if file_format == "parquet" else _first_bytes(stream)
         self.format: Format = file_format or format_of(name, head)
         self._drafts = self._open(stream, head, delimiter)
@@ -151,10 +157,13 @@ class RowReader:
                 yield line, assemble(zip(table.header, cells, strict=True), self.columns, is_table=True)
 
     def _row(self, line: Line, draft: Draft) -> Row | BadRow:
+        if "attachments" in draft.fields and not draft.errors:
+            draft.fields["attachments"], draft.errors = read_attachments(draft.fields["attachments"], self._attached)
         if draft.errors:
             return _bad(line, draft, draft.errors, _text_hash(line, draft))
         try:
             text = canonical(draft.whole())
+            self.chars += len(text)
             digest = hash_of(text)
             errors = draft.unstorable(text)
         except (ValueError, RecursionError) as error:

@@ -42,6 +42,11 @@ def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
         yield stream, Path(text).name
 
 
+def folder_of(text: str) -> Path | None:
+    """Return the folder of a file, whose images and PDFs its rows can attach. None for stdin."""
+    return None if text == STDIN else Path(text).parent
+
+
 class Reading(TypedDict):
     """How to read a file of rows: its format, and a mapping of fields to columns."""
 
@@ -66,7 +71,7 @@ def import_file(services: "Services", text: str, **reading: Unpack[Reading]) -> 
     words = output.styled(f"reading {output.one_line(text, 60)}", "dim")
     spinner = console.status(words) if console.is_interactive else nullcontext()
     with opened_file(text) as (stream, name), spinner:
-        found, is_new = datasets.import_dataset(services, stream, name, **reading)
+        found, is_new = datasets.import_dataset(services, stream, name, folder=folder_of(text), **reading)
     _print_columns(found)
     return found, is_new
 

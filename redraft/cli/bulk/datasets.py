@@ -50,7 +50,7 @@ def check_file(  # noqa: PLR0913 - one parameter per option
     Exit codes: 0 all rows can be used; 2 wrong usage, the file cannot be read, or no row can be used; 5 there is no
     such file; 6 some rows cannot be used.
     """
-    from redraft.cli.bulk.dataset_files import opened_file
+    from redraft.cli.bulk.dataset_files import folder_of, opened_file
     from redraft.cli.bulk.dataset_pages import show_check
     from redraft.cli.exit_codes import Exit
     from redraft.operations.bulk.dataset_checks import check_dataset, check_resource
@@ -66,6 +66,7 @@ def check_file(  # noqa: PLR0913 - one parameter per option
             mapping=bulk_options.mapping_of(mapped),
             defaults=fields,
             overrides=bulk_options.overrides_of(overrides),
+            folder=folder_of(file),
         )
     checked = check_resource(found)
     if as_json:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 from pydantic import Field
@@ -14,6 +15,7 @@ from redraft.datasets.rows import RowReader
 from redraft.domain.bodies.fields import As
 from redraft.domain.jobs.requests import JobFields
 from redraft.domain.jobs.states import JobKind
+from redraft.operations.bulk.datasets import attached_files
 from redraft.operations.jobs.cost_estimates import calls_max, cost_max
 from redraft.operations.resource_base import NANO, Resource, RowError, cost_usd
 from redraft.operations.services import Services
@@ -65,7 +67,7 @@ class DatasetCheck(Resource):
     unpriced_models: list[str] = Field(description="Models without a known price; REDRAFT_PRICES sets prices.")
 
 
-def check_dataset(
+def check_dataset(  # noqa: PLR0913 - one parameter per option
     services: Services,
     stream: BinaryIO,
     name: str = "",
@@ -74,13 +76,17 @@ def check_dataset(
     mapping: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
 ) -> Report:
     """Read a file once, as a run with these defaults and overrides would read it.
+
+    Files that rows attach by a path are read from `folder`; without it such rows are bad.
 
     Raises Invalid if the file cannot be read, or the defaults or overrides are not valid.
     """
     merger = Merger(defaults, overrides)
-    reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
+    attached = attached_files(services, folder)
+    reader = RowReader(stream, name, file_format=file_format, mapping=mapping, attached=attached)
     return check(
         reader, merger, calls_of=lambda request: calls_max(services, request).total, cost_of=partial(cost_max, services)
     )

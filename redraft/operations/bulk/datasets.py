@@ -1,13 +1,14 @@
 """Imports datasets as streams of rows, and reads them. Files with equal rows are one dataset."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field
 from sqlalchemy import Connection
 
+from redraft.datasets.attachment_paths import AttachedFiles
 from redraft.datasets.formats import Format
 from redraft.datasets.reports import ERRORS_SHOWN, no_good_rows
 from redraft.datasets.rows import BadRow, Row, RowReader
@@ -22,6 +23,8 @@ from redraft.storage.bulk import datasets
 from redraft.storage.bulk.datasets import DatasetRecord
 
 _BATCH = 500
+# Rows with attached files are large, so a batch also ends at this number of characters
+_BATCH_CHARS = 20_000_000
 # An import that is unfinished for a day belongs to a dead process, because no upload takes that long
 _UNFINISHED_S = 24 * 3600.0
 _NAME_CHARS = 200
@@ -78,12 +81,16 @@ def import_dataset(
     *,
     file_format: Format | None = None,
     mapping: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> tuple[Dataset, bool]:
     """Store the rows of a file in batches. Returns the dataset, and whether it is new. Equal rows are stored only once.
 
+    Files that rows attach by a path are read from `folder`; without it such rows are bad.
+
     Raises Invalid if the file cannot be read, its columns are ambiguous, or none of its rows is good (`no_good_rows`).
     """
-    reader = RowReader(stream, name, file_format=file_format, mapping=mapping)
+    attached = attached_files(services, folder)
+    reader = RowReader(stream, name, file_format=file_format, mapping=mapping, attached=attached)
     dataset_id = new_id("dataset")
     with services.database.write() as connection:
         datasets.remove_unfinished(connection, older_than_s=_UNFINISHED_S)
@@ -99,11 +106,16 @@ def import_dataset(
     return _finish(services, dataset_id, reader, bad)
 
 
+def attached_files(services: Services, folder: Path | None) -> AttachedFiles | None:
+    """Return the folder of a dataset file with the limits of attachments. None without a folder."""
+    settings = services.settings
+    return folder and AttachedFiles(folder, settings.attachment_max_bytes, settings.attachments_max_bytes)
+
+
 def _store_rows(services: Services, dataset_id: str, reader: RowReader) -> int:
     """Store all rows, and return the number of bad rows. Raises Invalid if all rows are bad."""
     count, first = 0, list[BadRow]()
-    numbered = enumerate(reader)
-    while batch := list(islice(numbered, _BATCH)):
+    for batch in _batches(reader):
         bad = [row for _, row in batch if isinstance(row, BadRow)]
         count += len(bad)
         first += bad[: ERRORS_SHOWN - len(first)]
@@ -112,6 +124,17 @@ def _store_rows(services: Services, dataset_id: str, reader: RowReader) -> int:
     if count == reader.seen:
         raise no_good_rows(first)
     return count
+
+
+def _batches(reader: RowReader) -> Iterator[list[tuple[int, Row | BadRow]]]:
+    batch, before = list[tuple[int, Row | BadRow]](), 0
+    for numbered in enumerate(reader):
+        batch.append(numbered)
+        if len(batch) == _BATCH or reader.chars - before > _BATCH_CHARS:
+            yield batch
+            batch, before = [], reader.chars
+    if batch:
+        yield batch
 
 
 def _stored(dataset_id: str, position: int, row: Row | BadRow) -> dict[str, Any]:

@@ -235,6 +235,12 @@ def test_a_file_that_cannot_be_kept_is_503(start_api: Callable[..., ApiServer], 
     assert_problem(upload(client, ROWS), 503, "storage_failed")
 
 
+def test_paths_of_attachments_are_refused(client: httpx2.Client):
+    row = json.dumps({"instruct": "Go.", "eval_crit": "x", "attachments": ["a.png"]}).encode()
+    problem = assert_problem(upload(client, row), 422, "no_good_rows")
+    assert "a path is read only on the command line" in problem["detail"]
+
+
 def test_what_does_not_exist_is_404(client: httpx2.Client):
     for path in ("/v1/datasets/ds_none", "/v1/datasets/ds_none/items", f"/v1/datasets/{'x' * 5000}"):
         assert_problem(client.get(path), 404, "not_found")

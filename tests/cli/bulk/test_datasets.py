@@ -1,10 +1,12 @@
 """`redraft datasets …`: what a run would make of a file, before anything is stored or paid for."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.cli.bulk.dataset_rows import MESSY, rows_file, write
+from tests.media import PNG, attachment
 from tests.model_server import ModelServer
 from tests.support.shells import Shell
 
@@ -127,3 +129,23 @@ def test_without_datasets_it_teaches_how_to_store_one(shell: Shell) -> None:
 def test_a_file_that_is_not_there_is_5_and_what_is_no_file_is_2(shell: Shell, verb: str) -> None:
     assert shell.run("datasets", verb, "absent.csv").code == 5
     assert shell.run("datasets", verb, ".").code == 2
+
+
+def test_files_beside_the_dataset_are_attached(shell: Shell) -> None:
+    Path("rows").mkdir()
+    write("rows/a.png", PNG)
+    rows = [
+        {"custom_id": "base64", "instruct": "Go.", "attachments": [attachment(PNG)]},
+        {"custom_id": "path", "instruct": "Go.", "attachments": ["a.png"]},
+        {"custom_id": "outside", "instruct": "Go.", "attachments": ["../a.png"]},
+    ]
+    file = write("rows/rows.jsonl", "".join(json.dumps(each) + "\n" for each in rows))
+    checked = shell.run("datasets", "check", file, "--crit", "x")
+    assert checked.code == 6
+    assert "line 3: attachments.0: '../a.png' must be relative" in checked.out
+    dataset = shell.run("datasets", "import", file).out.strip()
+    items = shell.run("datasets", "show", dataset, "--json").data["items"]
+    sent = [each["fields"] and each["fields"]["attachments"] for each in items]
+    assert sent == [[attachment(PNG)], [attachment(PNG, title="a.png")], None]
+    piped = shell.run("datasets", "check", "-", "--crit", "x", stdin=json.dumps(rows[1]))
+    assert (piped.code, "read only on the command line, from the folder" in piped.err) == (2, True)

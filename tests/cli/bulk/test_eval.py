@@ -12,6 +12,7 @@ from redraft.cli.bulk.run_progress import Pace, words_of
 from redraft.domain.bulk.gates import GateResult
 from redraft.operations.bulk.run_resources import Run
 from tests.cli.bulk.dataset_rows import MESSY, rows, rows_file, write
+from tests.media import PDF, PNG, attachment
 from tests.model_server import ModelServer, Reply
 from tests.support.shells import Shell
 
@@ -355,3 +356,14 @@ def test_a_refused_run_leaves_no_dataset_behind(office: Shell) -> None:
     assert "--webhook (/webhook): " in refused.err
     assert "Also set the secret in this shell" in refused.err
     assert office.run("datasets", "list", "--json").data["data"] == before
+
+
+def test_attachments_of_rows_reach_the_models(office: Shell, provider: ModelServer) -> None:
+    write("a.png", PNG)
+    file = rows_file(1, attachments=["a.png", attachment(PDF, "application/pdf", title="Notes")])
+    asked = len(provider.requests("generate"))
+    done = office.run("eval", file, *CRIT, "--json")
+    assert done.data["run"]["counts"]["succeeded"] == 1, done.err
+    sent = json.dumps(provider.requests("generate")[asked].body)
+    assert attachment(PNG)["data"] in sent
+    assert attachment(PDF)["data"] in sent
