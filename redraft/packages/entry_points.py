@@ -1,4 +1,4 @@
-"""What installed Python packages add to Redraft: checks and profiles, by the entry points of packages.
+"""What installed Python packages add to Redraft: checks, profiles and providers, by the entry points of packages.
 
 An administrator installs packages. No request can load one. A package that cannot be loaded is reported, and the other
 parts work without it.
@@ -10,8 +10,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-Group = Literal["redraft.checks", "redraft.profiles"]
-GROUPS: tuple[Group, ...] = ("redraft.checks", "redraft.profiles")
+Group = Literal["redraft.checks", "redraft.profiles", "redraft.providers"]
+GROUPS: tuple[Group, ...] = ("redraft.checks", "redraft.profiles", "redraft.providers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,20 @@
 """Creates the providers of a process on first use, and says which models can be called, and at what price."""
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef, parse_model
 from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid
+from redraft.packages.entry_points import Extension, extensions
+from redraft.providers.packaged import make_packaged, name_error, unusable_message
 from redraft.providers.shared.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
 from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.providers.targets import make_provider, targets_of
-from redraft.providers.unknown import UnknownEndpoint
+from redraft.providers.unusable import UnusableProvider
 from redraft.settings import Settings
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
@@ -58,7 +62,27 @@ class ProviderCatalog:
 
             return LocalProvider(self._settings)
         target = self._targets.get(ref.provider)
-        return make_provider(target, self._settings) if target else UnknownEndpoint(ref.provider, self._unknown(ref))
+        if target is not None:
+            return make_provider(target, self._settings)
+        package = self._packages.get(ref.provider)
+        return make_packaged(package) if package else UnusableProvider(ref.provider, self._unknown(ref))
+
+    @cached_property  # packages are imported only where a model or a list needs them
+    def _packages(self) -> Mapping[str, Extension]:
+        """The providers of installed packages whose names are free."""
+        found = extensions("redraft.providers")
+        return {name: each for name, each in found.items() if name_error(name, self._settings.endpoints) is None}
+
+    def package_errors(self) -> dict[str, str]:
+        """Return what is wrong with the providers of installed packages, by name."""
+        names = extensions("redraft.providers")
+        errors = {name: name_error(name, self._settings.endpoints) or self._package_failure(name) for name in names}
+        return {name: error for name, error in errors.items() if error}
+
+    def _package_failure(self, name: str) -> str:
+        """Say why the provider of a package cannot be used. Empty if it can."""
+        provider = self.get(ModelRef(name, ANY_MODEL))
+        return provider.reason if isinstance(provider, UnusableProvider) else ""
 
     def warm_up(self) -> None:
         """Prepare the providers of the default models for their first call."""
@@ -75,15 +99,16 @@ class ProviderCatalog:
         return DEFAULT_ANTHROPIC if self._targets["anthropic"].key else DEFAULT_LOCAL
 
     def is_known(self, provider: str) -> bool:
-        """Whether a name before the colon of a model is a built-in one, or an endpoint of the settings."""
-        return provider == FREE_PROVIDER or provider in self._targets
+        """Whether a name before the colon of a model is built in, an endpoint of the settings, or of a package."""
+        return provider == FREE_PROVIDER or provider in self._targets or provider in self._packages
 
     def is_configured(self, provider: str) -> bool:
         """Whether calls to a provider are possible. A compatible server may need no key."""
         if provider == FREE_PROVIDER:
             return self._local_failure() is None
-        target = self._targets.get(provider)
-        return target is not None and target.is_usable
+        if provider in self._targets:
+            return self._targets[provider].is_usable
+        return provider in self._packages and not self._package_failure(provider)
 
     def base_url(self, provider: str) -> str | None:
         """Return the address of a provider if the settings have one."""
@@ -94,20 +119,22 @@ class ProviderCatalog:
         """Refuse a model that cannot be called, before a job is stored.
 
         Raises:
-            Invalid: if no key is set (code `provider_auth`), or the endpoint is not in the settings or the local model
-                is not installed (`unknown_model`).
+            Invalid: if no key is set (code `provider_auth`), or the endpoint is not in the settings, the package of the
+                provider cannot be used, or the local model is not installed (`unknown_model`).
         """
         if ref.provider == FREE_PROVIDER:
             if failure := self._local_failure() or self._misnamed(ref):
                 raise Invalid.at(pointer, failure, "unknown_model")
-        elif ref.provider not in self._targets:
+        elif target := self._targets.get(ref.provider):
+            if not target.is_usable:
+                raise Invalid.at(pointer, f"{ref} needs a key: set {target.key_setting}.", "provider_auth")
+        elif ref.provider not in self._packages:
             raise Invalid.at(pointer, self._unknown(ref), "unknown_model")
-        elif not self._targets[ref.provider].is_usable:
-            setting = self._targets[ref.provider].key_setting
-            raise Invalid.at(pointer, f"{ref} needs a key: set {setting}.", "provider_auth")
+        elif self._package_failure(ref.provider):
+            raise Invalid.at(pointer, unusable_message(ref.provider), "unknown_model")
 
     def _unknown(self, ref: ModelRef) -> str:
-        known = ", ".join((*self._targets, FREE_PROVIDER))
+        known = ", ".join((*self._targets, *self._packages, FREE_PROVIDER))
         example = "for example openai:gpt-6-luna"
         return f"{ref} names no known model. Write provider:name with one of {known}, {example}."
 
@@ -134,12 +161,12 @@ class ProviderCatalog:
         return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_second)
 
     def models(self) -> list[ListedModel]:
-        """Return the default model, one model per vendor, and the models that the settings name for each endpoint.
+        """Return the default model, one model per vendor, and the models of each endpoint and package in the settings.
 
-        An endpoint without such models has the line `NAME:*`.
+        An endpoint or a package without such models has the line `NAME:*`.
         """
         default = self.default_model()
-        refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL, *self._of_endpoints()))
+        refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL, *self._of_names()))
         return [
             ListedModel(
                 str(ref),
@@ -151,15 +178,17 @@ class ProviderCatalog:
             for ref in refs
         ]
 
-    def _of_endpoints(self) -> list[ModelRef]:
+    def _of_names(self) -> list[ModelRef]:
         settings = self._settings
         named = [settings.model, settings.evaluator_model, *settings.prices, *settings.model_limits]
         refs: list[ModelRef] = []
-        for endpoint, own in settings.endpoints.items():
-            prefix = f"{endpoint}:"
-            models = [*own.prices, *(name.removeprefix(prefix) for name in named if name.startswith(prefix))]
+        for provider in (*settings.endpoints, *self._packages):
+            endpoint = settings.endpoints.get(provider)
+            own = endpoint.prices if endpoint else ()
+            prefix = f"{provider}:"
+            models = [*own, *(name.removeprefix(prefix) for name in named if name.startswith(prefix))]
             models = [model for model in models if ANY_MODEL not in model] or [ANY_MODEL]
-            refs += [ModelRef(endpoint, model) for model in models]
+            refs += [ModelRef(provider, model) for model in models]
         return refs
 
     def close(self) -> None:
@@ -177,10 +206,13 @@ class ProviderCatalog:
     def _note(self, provider: str) -> str:
         if provider == FREE_PROVIDER:
             return self._local_failure() or "Runs on this machine. The bundled model is tiny: for trying out only."
-        target = self._targets.get(provider)
-        if target is None:
-            return "No endpoint of the settings has this name."
-        return target.note if target.is_usable else f"Set {target.key_setting} to use it."
+        if target := self._targets.get(provider):
+            return target.note if target.is_usable else f"Set {target.key_setting} to use it."
+        if provider not in self._packages:
+            return "No endpoint of the settings and no package has this name."
+        if self._package_failure(provider):
+            return unusable_message(provider)
+        return f"Provided by the package {self._packages[provider].origin}."
 
     def _local_failure(self) -> str | None:
         from redraft.providers.local.provider import missing_part

@@ -61,7 +61,7 @@ def _diagnose_services(services: Services) -> list[Finding]:
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
     findings += _http_checks(services.settings)
-    findings += _extensions()
+    findings += _extensions(services)
     findings.append(_guard("model", lambda: _default_model(services)))
     with contextlib.suppress(RedraftError):  # The finding about the default model already reports a wrong name
         others = {each.provider: each for each in reversed(services.providers.models()) if not each.default}
@@ -148,12 +148,12 @@ def _http_checks(settings: Settings) -> list[Finding]:
     return findings
 
 
-def _extensions() -> list[Finding]:
+def _extensions(services: Services) -> list[Finding]:
     """Return a finding per entry point of an installed package."""
     findings: list[Finding] = []
     for group in GROUPS:
         noun = group.removeprefix("redraft.").removesuffix("s")
-        errors = extension_errors(group)
+        errors = extension_errors(services, group)
         for name, each in extensions(group).items():
             if name in errors:
                 remedy = "Repair, upgrade or uninstall the package."

@@ -24,6 +24,11 @@ class ModelRef:
         return f"{self.provider}:{self.name}"
 
 
+def is_provider_name(name: str) -> bool:
+    """Whether a name can stand before the colon of a model."""
+    return _PROVIDER.fullmatch(name) is not None
+
+
 def parse_model(text: str, pointer: str = "/model") -> ModelRef:
     """Read a model name. The provider need not be known: the settings of a process decide what it can call.
 

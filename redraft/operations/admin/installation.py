@@ -52,8 +52,10 @@ class Parts:
     broker: str
 
 
-def extension_errors(group: Group) -> dict[str, str]:
+def extension_errors(services: Services, group: Group) -> dict[str, str]:
     """The errors of the entry points of installed packages that cannot be used, by name."""
+    if group == "redraft.providers":
+        return services.providers.package_errors()
     errors = {name: each.error for name, each in extensions(group).items() if each.error is not None}
     return {**errors, **packaged_profiles()[1]} if group == "redraft.profiles" else errors
 

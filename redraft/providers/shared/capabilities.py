@@ -273,7 +273,7 @@ def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
         return None
     wanted = format_in(body)
     if wanted.get("type") == "json_schema":
-        return None if wanted.get("json_schema", wanted)["strict"] else "as a JSON Schema without strict mode"
+        return None if wanted.get("json_schema", wanted).get("strict") else "as a JSON Schema without strict mode"
     return "in words, with JSON mode" if wanted else "in words"
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import httpx2
 
 
-_TOKENS_MAX = 10**9
+TOKENS_MAX = 10**9
 EMPTY = "The reply has no text."
 TOOL_CALL_ONLY = "The reply has no text: a tool call only."
 TOOL_CALL_AFTER_TEXT = "The reply is incomplete: after some text, the model calls a tool, but the request has no tools."
@@ -56,7 +56,7 @@ def array_of(value: Any) -> list[Any]:
 
 def token_count(value: Any) -> int | None:
     """Return the value if it can be a number of tokens, otherwise None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _TOKENS_MAX else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TOKENS_MAX else None
 
 
 def text_of(value: Any) -> str:

@@ -12,11 +12,10 @@ from redraft.endpoints import CheckEndpoint
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import extension_errors
 from redraft.operations.calls import check_requests
-from redraft.packages import entry_points
-from redraft.prompts import profiles
 from redraft.prompts.profile_files import BUILT_IN
 from redraft.prompts.profiles import load_profiles
 from tests.model_server import ModelServer
+from tests.operations.calls.packages import installed_package
 from tests.operations.driving import Driver
 from tests.support.receiver import SECRET, Answer, Receiver, verify
 
@@ -133,22 +132,14 @@ empty = json
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A distribution with a module, a package of profiles, and entry points."""
-    info = tmp_path / "acme-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    (tmp_path / "acme_checks.py").write_text(CODE)
     folder = tmp_path / "acme_profiles" / "acme-quality"
     folder.mkdir(parents=True)
     (tmp_path / "acme_profiles" / "__init__.py").touch()
     for name in ("profile.toml", "system.j2", "user.j2", "reply.json"):
         (folder / name).write_bytes((PROFILE / name).read_bytes())
-    monkeypatch.syspath_prepend(tmp_path)
-    for cached in (entry_points.extensions, profiles.packaged_profiles):
-        cached.cache_clear()
-    yield
-    for cached in (entry_points.extensions, profiles.packaged_profiles):
-        cached.cache_clear()
+    (tmp_path / "acme_checks.py").write_text(CODE)
+    with installed_package(tmp_path, ENTRY_POINTS, monkeypatch):
+        yield
 
 
 def packaged(name: str) -> list[dict[str, Any]]:
@@ -175,8 +166,8 @@ def test_a_broken_package_is_told_and_ends_no_worker(driver: Driver):
         driver.submit(rubric=packaged("missing"))
     with pytest.raises(Invalid, match="No installed package"):
         driver.submit(rubric=packaged("nobody"))
-    assert list(extension_errors("redraft.checks")) == ["missing"]
-    assert list(extension_errors("redraft.profiles")) == ["empty"]
+    assert list(extension_errors(driver.services, "redraft.checks")) == ["missing"]
+    assert list(extension_errors(driver.services, "redraft.profiles")) == ["empty"]
 
 
 def test_too_many_requests_at_once_wait(asking: Callable[..., Driver]):

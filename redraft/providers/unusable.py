@@ -1,4 +1,4 @@
-"""The provider of models whose endpoint the settings of this process do not have."""
+"""The provider of models that this process cannot call."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,11 +7,16 @@ from redraft.errors import ProviderError
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
 
 
-class UnknownEndpoint:
-    """Fails each call. A job names such an endpoint if another process accepted it, or the settings have changed."""
+class UnusableProvider:
+    """Fails each call. A job names such a provider if another process accepted it, or the installation has changed.
 
-    def __init__(self, name: str, message: str) -> None:
+    Attributes:
+        reason: what is wrong with the package of the provider; empty if the provider is unknown.
+    """
+
+    def __init__(self, name: str, message: str, reason: str = "") -> None:
         self.name = name
+        self.reason = reason
         self._message = message
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
