@@ -1,6 +1,7 @@
 """Converts the form for a new job to a request, and a request to the form."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
@@ -12,13 +13,16 @@ from pydantic import ValidationError
 from api.http.bodies import parse_json
 from api.http.problems import HttpProblem
 from api.pages.parts.forms import Form, read_names, read_number
+from api.pages.parts.multipart import FormPart
 from redraft.domain.bodies.validation_errors import message_of, pointer_of
+from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.domain.structured.named_schemas import StructureName
 from redraft.errors import FieldError
 
 _OWN_WORDS = {"nothing_to_evaluate_by": "Enter criteria here or in a rubric"}
+_TITLE_CHARS = 200
 _SOURCE_PARTS: tuple[str, ...] = ("title", "content", "more")
 
 
@@ -128,7 +132,7 @@ _FIELDS = (
     _Field("vars", "Variables", "", _read_json, _write_json),
     _Field("metadata", "Metadata", "", _read_pairs, lambda pairs: "\n".join(map("=".join, pairs.items()))),
 )
-LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields"}
+LABELS = {each.name: each.label for each in _FIELDS} | {"more": "Further fields", "attachments": "Images and PDFs"}
 _BY_PATH = {each.path: each for each in _FIELDS}
 # An empty form shows these defaults, so that users see how the job will run
 _SHOWN_DEFAULTS = ("iter_max", "score_threshold", "profile", "candidates", "strategy", "deadline_s", "cache", "when")
@@ -141,10 +145,11 @@ def _defaults() -> dict[str, Any]:
 
 @dataclass
 class JobForm:
-    """The texts of all form fields. A source has a title, a content, and further fields as JSON."""
+    """The texts of all form fields, and files. A source has a title, a content, and further fields as JSON."""
 
     texts: dict[str, str]
     sources: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    files: list[FormPart] = field(default_factory=list[FormPart])
 
     @classmethod
     def sent(cls, form: Form) -> "JobForm":
@@ -152,7 +157,7 @@ class JobForm:
         texts = {name: (form.texts(name) or [""])[0] for name in LABELS}
         columns = [form.texts(f"source_{part}") for part in _SOURCE_PARTS]
         rows = [dict(zip(_SOURCE_PARTS, row, strict=True)) for row in zip(*columns, strict=False)]
-        return cls(texts, [row for row in rows if any(map(str.strip, row.values()))])
+        return cls(texts, [row for row in rows if any(map(str.strip, row.values()))], form.files("attachments"))
 
     @classmethod
     def of_request(cls, request: Mapping[str, Any]) -> "JobForm":
@@ -189,7 +194,9 @@ class JobForm:
             except ValueError as error:
                 errors.append(FormError(each.name, str(error)))
         sources = [_source(number, row, errors) for number, row in enumerate(self.sources, 1)]
-        return body | ({"sources": sources} if sources else {}), errors
+        files = [_attachment(file, errors) for file in self.files]
+        lists = {"sources": sources, "attachments": files}
+        return body | {name: value for name, value in lists.items() if value}, errors
 
     def _more(self, errors: list[FormError]) -> dict[str, Any]:
         if not self.texts["more"].strip():
@@ -213,6 +220,14 @@ def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dic
         errors.append(FormError(f"source_more_{number}", "this is not a JSON object"))
     title = {"title": row["title"].strip()} if row["title"].strip() else {}
     return {**found, **title, "content": row["content"]}
+
+
+def _attachment(file: FormPart, errors: list[FormError]) -> dict[str, Any]:
+    name = file.file_name or "file"
+    media_type = media_type_of(file.content)
+    if media_type is None:
+        errors.append(FormError("attachments", f"{name[:_TITLE_CHARS]} is none of the types {', '.join(MEDIA_TYPES)}"))
+    return {"media_type": media_type, "data": b64encode(file.content).decode(), "title": name[:_TITLE_CHARS]}
 
 
 def _source_texts(source: Mapping[str, Any]) -> dict[str, str]:
@@ -297,6 +312,8 @@ def _located(field_error: FieldError) -> FormError:
     if parts[0] == "sources" and len(parts) > 2 and parts[1].isdecimal():
         part = parts[2] if parts[2] in _SOURCE_PARTS else "more"
         return FormError(f"source_{part}_{int(parts[1]) + 1}", field_error.detail)
+    if parts[0] == "attachments":
+        return FormError("attachments", _below("attachments", parts[1:]) + field_error.detail)
     for length in range(len(parts), 0, -1):
         if found := _BY_PATH.get(tuple(parts[:length])):
             return FormError(found.name, _below(found.name, parts[length:]) + field_error.detail)
@@ -308,5 +325,5 @@ def _below(name: str, parts: Sequence[str]) -> str:
         return ""
     if not parts[0].isdecimal():
         return f"{'.'.join(parts)}: "
-    noun = {"rubric": "criterion", "model": "line"}.get(name, "item")
+    noun = {"rubric": "criterion", "model": "line", "attachments": "file"}.get(name, "item")
     return f"{noun} {int(parts[0]) + 1}{''.join(f', {part}' for part in parts[1:])}: "

@@ -9,10 +9,11 @@ from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.jobs.job_forms import LABELS, FormError, JobForm, located, validate
-from api.pages.parts.forms import FormOf, idempotency_of, new_token
+from api.pages.parts.forms import FormWithFilesOf, idempotency_of, new_token
 from api.pages.parts.rendering import page, pages_router, see_other
 from api.pages.parts.snippets import Snippet, snippets_of
 from api.routes.jobs.submitting import draft
+from redraft.domain.jobs.attachments import MEDIA_TYPES
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.domain.jobs.rubric_lines import lines_like_checks
@@ -27,6 +28,7 @@ from redraft.operations.template_lookup import list_templates
 router = pages_router()
 
 _NOTES_MAX = 5
+_NO_FILES = "The commands below leave out the images and PDFs."
 _NO_CHECK = "This line of the rubric is not a check, so a model evaluates it as text: {line}"
 
 
@@ -60,7 +62,7 @@ def show_new(request: Request, services: ServicesOf) -> Response:
 
 
 @router.post("/new")
-async def use_form(request: Request, context: ContextOf, sent: FormOf) -> Response:
+async def use_form(request: Request, context: ContextOf, sent: FormWithFilesOf) -> Response:
     state = _FormState(JobForm.sent(sent), sent.text("token") or new_token())
     verb = sent.text("do")
     if verb == "send" and (job_id := await run_in_threadpool(_send, request, context.services, state)):
@@ -120,7 +122,10 @@ def _check(request: Request, services: Services, state: _FormState) -> None:
     state.notes = [
         _NO_CHECK.format(line=line[:200]) for line in lines_like_checks(state.form.texts["rubric"])[:_NOTES_MAX]
     ]
-    body = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    # The commands would be too long with the data of files
+    body = asked.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attachments"})
+    if asked.attachments:
+        state.notes = [*state.notes, _NO_FILES]
     base_url = str(request.base_url).rstrip("/")
     state.snippets = snippets_of(body, base_url, with_key="key_id" in request.scope["state"])
 
@@ -165,6 +170,7 @@ def _show(request: Request, services: Services, state: _FormState, *, is_part: b
         words={name: ". ".join(each) for name, each in words.items()},
         models=installation.list_models(services),
         labels=LABELS,
+        media_types=MEDIA_TYPES,
         profiles=services.profiles.all(),
         templates=[each.name for each in list_templates(services)],
     )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from api.dependencies import caller_of
 from api.http.bodies import media_type_of, refuse_packed
 from api.http.problems import HttpProblem
+from api.pages.parts.multipart import FormPart, boundary_of, parts_of
 from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.errors import FieldError, Invalid, RedraftError
 from redraft.operations.jobs.submit import Idempotency
@@ -29,8 +30,13 @@ T = TypeVar("T", bound=BaseModel)
 class Form:
     """The fields of a form, as texts. Line breaks are converted to line feeds."""
 
-    def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, fields: Mapping[str, Sequence[str]], files: Sequence[FormPart] = ()) -> None:
         self._fields = fields
+        self._files = files
+
+    def files(self, name: str) -> list[FormPart]:
+        """Return the files that were chosen in the field with this name."""
+        return [file for file in self._files if file.field == name]
 
     def text(self, name: str) -> str:
         """Return a field without surrounding white space, or an empty text if it was not sent."""
@@ -54,7 +60,29 @@ async def get_form(request: Request) -> Form:
     return Form(fields)
 
 
+async def get_form_with_files(request: Request) -> Form:
+    """Read the form in the body, which may have files. Raises like `get_form`."""
+    if media_type_of(request).lower() != "multipart/form-data":
+        return await get_form(request)
+    refuse_packed(request)
+    body = await request.body()
+    fields: dict[str, list[str]] = {}
+    files: list[FormPart] = []
+    try:
+        boundary = boundary_of(request.headers["content-type"])
+        for part in parts_of(body, boundary, _FIELDS_MAX):
+            if part.file_name is None:
+                fields.setdefault(part.field, []).append(part.content.decode())
+            # For a file field without a file, browsers send an empty file without a name
+            elif part.file_name or part.content:
+                files.append(part)
+    except ValueError:
+        raise HttpProblem(400, "The form cannot be read.", code="invalid_form") from None
+    return Form(fields, files)
+
+
 FormOf = Annotated[Form, Depends(get_form)]
+FormWithFilesOf = Annotated[Form, Depends(get_form_with_files)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@
   async function preview() {
     const number = ++asked;
     const body = new URLSearchParams(new FormData(form));
+    body.delete("attachments"); // Files are too large to be sent at each change
     body.set("do", "preview");
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
     if (!response?.ok || number !== asked) return;
