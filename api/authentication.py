@@ -33,7 +33,7 @@ OPEN_PREFIX = "/static/"
 # These paths need the same scope for all methods, so that a key for metrics cannot read answers
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
-    KeyScope.ADMIN: re.compile(r"/(v1/keys|v1/settings|settings/keys|settings/configuration)(/.*)?"),
+    KeyScope.ADMIN: re.compile(r"/(v1/keys|settings/keys|settings/configuration)(/.*)?"),
 }
 # The prompts of all later jobs depend on these templates
 _ADMIN_CHANGES = re.compile(r"/(v1/generator-templates|settings/templates)(/.*)?")
