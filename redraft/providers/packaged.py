@@ -1,12 +1,12 @@
 """The providers of installed packages. Their code can raise anything, and return anything."""
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import astuple
 from typing import Any, get_args
 
 import structlog
-from pydantic_core import to_json
 
 from redraft.domain.calls.model_names import is_provider_name
 from redraft.endpoints import BUILT_IN
@@ -66,7 +66,7 @@ class PackagedProvider:
         """See `Provider.wire_body`."""
         try:
             body: Any = self._made.wire_body(chat)
-            to_json(body)
+            _ensure_json(body)
         except (Exception, SystemExit) as error:
             raise self._failure(error) from error
         if not isinstance(body, dict):
@@ -84,20 +84,23 @@ class PackagedProvider:
     ) -> ChatReply:
         """See `Provider.send`."""
         deltas = _Deltas(on_delta) if on_delta else None
+        reply: Any = None
         try:
             async with asyncio.timeout(timeout_s):
-                reply: Any = await self._made.send(
+                reply = await self._made.send(
                     body,
                     timeout_s=timeout_s,
                     files=files,
                     on_delta=deltas,
                     limit_origin=limit_origin,
                 )
-            to_json([getattr(reply, "response", None), getattr(reply, "headers", None)])
+            _ensure_json([getattr(reply, "response", None), getattr(reply, "headers", None)])
         except (Exception, SystemExit) as error:
-            if deltas is not None and deltas.error is not None:
-                raise deltas.error from error
-            raise self._failure(error) from error
+            if deltas is None or deltas.error is None:
+                raise self._failure(error) from error
+        # A package may have swallowed the error of the caller
+        if deltas is not None and deltas.error is not None:
+            raise deltas.error
         if not _is_reply(reply):
             raise ProviderError("provider_bad_request", f"{self._label} returned no valid ChatReply.")
         if not reply.text.strip():
@@ -145,6 +148,11 @@ class _Deltas:
         except Exception as error:
             self.error = error
             raise
+
+
+def _ensure_json(value: Any) -> None:
+    """Raise an exception for a value that the ledger cannot store."""
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _is_reply(reply: Any) -> bool:

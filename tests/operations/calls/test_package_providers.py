@@ -11,12 +11,14 @@ from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.admin.model_checks import check_model
+from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer
 from tests.operations.calls.packages import installed_package
 from tests.operations.driving import Driver
 
 CODE = """
 import asyncio
+import contextlib
 from redraft.errors import ProviderError
 from redraft.providers.shared.protocol import ChatReply, Usage
 
@@ -42,10 +44,16 @@ class Echo:
                 raise ProviderError("nobody", "SECRET")
             case "quota":
                 raise ProviderError("provider_quota", "Pay first.")
+            case "odd-response":
+                return ChatReply("text", "stop", Usage(), 200, {"score": float("nan")})
             case "odd-usage":
                 return ChatReply("text", "stop", Usage("many"), 200, {})
             case "blank":
                 return ChatReply(" ", "stop", Usage(1, 0, 1), 200, {})
+            case "deaf":
+                with contextlib.suppress(Exception):
+                    on_delta("An echo.")
+                return ChatReply("An echo.", "stop", Usage(), 200, {})
             case "slow":
                 await asyncio.sleep(60)
         if on_delta:
@@ -101,8 +109,9 @@ def test_a_package_adds_a_provider(make_driver: Callable[..., Driver], model_ser
         ("odd", "provider_bad_request", "no valid ChatReply"),
         ("odd-code", "provider_bad_request", "raised ProviderError"),
         ("odd-usage", "provider_bad_request", "no valid ChatReply"),
+        ("odd-response", "provider_bad_request", "raised ValueError"),
         ("no-body", "provider_bad_request", "raised KeyError"),
-        ("odd-body", "provider_bad_request", "raised PydanticSerializationError"),
+        ("odd-body", "provider_bad_request", "raised TypeError"),
         ("quota", "provider_quota", "Pay first."),
         ("blank", "empty_output", "no text"),
     ],
@@ -112,6 +121,24 @@ def test_what_a_package_gets_wrong_ends_the_job(driver: Driver, model: str, code
     assert (job.stop_reason, (job.error or {})["code"]) == ("error", code)
     assert words in str(job.error)
     assert "SECRET" not in str(job.error)
+
+
+def test_a_request_that_no_evaluator_gets_is_an_error_or_a_warning(driver: Driver, model_server: ModelServer):
+    model_server.script(evaluate=[0.9])
+    job = driver.run_new(model="openai:g", evaluator_model="acme:no-body")
+    assert (job.stop_reason, (job.error or {})["model"]) == ("error", "acme:no-body")
+    job = driver.run_new(model="openai:g", evaluation={"audit": "acme:no-body"})
+    assert (job.stop_reason, [each.code for each in job.warnings]) == ("accepted", ["audit_failed"])
+
+
+@pytest.mark.parametrize("model", ["echo", "deaf"])
+def test_an_error_of_the_caller_is_no_error_of_the_package(driver: Driver, model: str):
+    def refuse(_text: str) -> None:
+        raise LookupError("gone")
+
+    provider = driver.services.providers.get(ModelRef("acme", model))
+    with pytest.raises(LookupError, match="gone"):
+        CALLS_LOOP.run(provider.send({"model": model}, timeout_s=5, on_delta=refuse))
 
 
 def test_a_call_ends_with_its_time(driver: Driver):
