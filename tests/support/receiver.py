@@ -39,7 +39,7 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
-    before: Callable[[], None] | None = None
+    before: Callable[[], object] | None = None
     """Called when the request is read and nothing is answered yet."""
     raw: bytes | None = None
     """Sent as it is, instead of an answer in HTTP."""

@@ -9,8 +9,10 @@ from sqlalchemy import insert, update
 
 from redraft.domain.admin.scopes import Scope
 from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.admin import keys, metrics
 from redraft.operations.admin.metrics import FAMILIES, Gauges, Metrics
+from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.engine.columns import DbNow
@@ -84,6 +86,16 @@ def test_it_is_read_over_http_in_prometheus_format(client: httpx2.Client):
             "unpriced_calls_5m",
         )
     }, "only what nothing has happened of is missing"
+
+
+def test_continuations_of_all_jobs_are_counted(driver: Driver, services: Services):
+    assert page(services).value("job_continuations") == 0
+    for count in (1, 2):
+        job = driver.run_new(iter_max=1)
+        for _ in range(count):
+            lifecycle.continue_job(services, job.id, ContinueJob(iter_max=1))
+            driver.run(job.id)
+    assert page(services).value("job_continuations") == 3
 
 
 def test_it_needs_a_key_where_keys_are_needed(start_api: Callable[..., ApiServer], services: Services):

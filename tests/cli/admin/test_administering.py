@@ -1,5 +1,6 @@
 """`redraft keys`, `db`, `models` and `doctor`."""
 
+import json
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -235,6 +236,15 @@ def test_doctor_finds_what_is_broken(
     (finding,) = [each for each in done.data["checks"] if each["name"] == part]
     assert finding["state"] == "broken"
     assert words in finding["detail"] + finding["advice"]
+
+
+def test_doctor_tells_of_endpoints(shell: Shell) -> None:
+    free = {"format": "openai", "base_url": "http://127.0.0.1:1/v1"}
+    locked = {**free, "format": "anthropic", "api_key_env": "JUDGES_KEY", "prices": {"j": {"input": 1, "output": 2}}}
+    done = shell.run("doctor", "--json", REDRAFT_ENDPOINTS=json.dumps({"writers": free, "judges": locked}))
+    found = {each["name"]: (each["state"], each["detail"], each["advice"]) for each in done.data["checks"]}
+    assert found["writers"][:2] == ("ok", "writers:*")
+    assert found["judges"] == ("note", "judges:j", "Set JUDGES_KEY to use it.")
 
 
 def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:

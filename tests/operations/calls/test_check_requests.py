@@ -1,6 +1,7 @@
 """Checks outside of Redraft: servers of the settings on real sockets, and functions of an installed package."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,17 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.endpoints import CheckEndpoint
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import extension_errors
 from redraft.operations.calls import check_requests
+from redraft.operations.calls.check_requests import CheckFailed, OutsideChecks
 from redraft.prompts.profile_files import BUILT_IN
 from redraft.prompts.profiles import load_profiles
 from tests.model_server import ModelServer
 from tests.operations.calls.packages import installed_package
-from tests.operations.driving import Driver
+from tests.operations.driving import LEAST, Driver
 from tests.support.receiver import SECRET, Answer, Receiver, verify
 
 TONE = {"id": "tone", "kind": "check", "check": {"kind": "http", "value": "tone"}}
@@ -69,6 +72,20 @@ def test_a_transient_failure_is_retried_with_the_same_id_and_no_connection_is_he
     assert job.stop_reason == "accepted"
     assert len({hit.id for hit in receiver.hits}) == 1
     assert (len(receiver.hits), held) == (2, [0])
+
+
+def test_a_server_that_takes_too_long_gives_no_verdict(asking: Callable[..., Driver]):
+    is_over = threading.Event()
+    with Receiver(usual=Answer(body=says(1, passed=True).body, before=is_over.wait)) as receiver:
+        settings = asking(receiver, timeout_s=0.05).services.settings
+        request = GenerateAnswer.model_validate({**LEAST, "rubric": [TONE]})
+        # The time that is left is too short for another attempt
+        checks = OutsideChecks(settings, request, "place", "answer", lambda: 0.4)
+        with pytest.raises(CheckFailed, match=r"took longer than 0\.05 s") as failed:
+            checks.ask("http", "tone")
+        is_over.set()
+    assert (failed.value.error["code"], failed.value.error["attempts"]) == ("check_failed", 1)
+    assert len(receiver.hits) == 1
 
 
 @pytest.mark.parametrize(

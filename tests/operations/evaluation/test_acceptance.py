@@ -132,6 +132,8 @@ def test_of_equal_yes_no_verdicts_the_latest_answer_is_the_best_one(driver: Driv
     assert "ONE" not in third
     flags = [each.evaluation.meets_criteria for each in driver.iterations(job.id) if each.evaluation]
     assert flags == [False, False, False]
+    types = [row["type"] for row in driver.ledger(job.id) if row["step"] == "generate"]
+    assert types == ["generate", "comprehensive_retry", "comprehensive_retry"]
 
 
 def test_a_rubric_of_one_check_is_a_yes_no_evaluation_and_one_of_two_is_not(driver: Driver, model_server: ModelServer):

@@ -256,3 +256,25 @@ def test_commands_name_the_key_and_never_hold_it(start_api: Callable[..., ApiSer
     text = client.post("/new", data={"instruct": "Why?", "eval_crit": "True.", "do": "check"}).text
     assert "Authorization: Bearer $REDRAFT_API_KEY" in text
     assert key not in text
+
+
+def test_when_and_for_which_share_an_answer_is_evaluated_comes_back(reader: Reader, services: Services):
+    reader.go("/new")
+    values: Values = {"Instruction": "Why?", "Criteria": "True.", "Maximum iterations": "1"}
+    reader.press("Send", {**values, "#when": "after_answer", "#sample": "0.5"})
+    [job] = jobs(services)
+    assert (job.request["evaluation"]["when"], job.request["evaluation"]["sample"]) == ("after_answer", 0.5)
+    page = reader.go(f"/new?from={job.id}")
+    assert (value_of(page.field("#when")), value_of(page.field("#sample"))) == ("after_answer", "0.5")
+
+
+def test_models_of_endpoints_are_offered(start_api: Callable[..., ApiServer], submit_job: Callable[..., str]):
+    submit_job()
+    free = {"format": "openai", "base_url": "http://127.0.0.1:1/v1"}
+    locked = {**free, "api_key_env": "JUDGES_KEY"}
+    priced = {**free, "prices": {"w": {"input": 1, "output": 2}}}
+    reader = Reader.of(start_api(endpoints={"writers": priced, "others": free, "judges": locked}))
+    for path in ("/new", "/jobs"):
+        offered = {each.get("value") for each in reader.go(path).all("datalist[@id='models']/option")}
+        assert {"writers:w", "others:"} <= offered, path
+        assert not any((each or "").startswith("judges") for each in offered), path
