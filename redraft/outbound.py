@@ -130,11 +130,11 @@ def _exchange(
 
 def _words(error: Exception, clock: "_Clock") -> str:
     if isinstance(error, httpcore2.TimeoutException) or clock.is_over:
-        return f"The receiver took longer than {clock.total_s:g} s."
+        return f"The server took longer than {clock.total_s:g} s."
     if isinstance(error, httpcore2.ConnectError):
         is_tls = isinstance(error.__cause__, ssl.SSLError)
-        return f"The receiver's {'certificate or TLS failed' if is_tls else 'port cannot be connected'}: {error}."[:300]
-    return f"The receiver broke the connection or answered no HTTP: {type(error).__name__}."
+        return f"The server's {'certificate or TLS failed' if is_tls else 'port cannot be connected'}: {error}."[:300]
+    return f"The server broke the connection or answered no HTTP: {type(error).__name__}."
 
 
 @lru_cache(maxsize=1)

@@ -62,7 +62,8 @@ def test_checks_go_behind_the_criteria_of_files(office: Shell, provider: ModelSe
 
 def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) -> None:
     options = ["--profile", "quality", "--panel", "openai:a", "--panel", "openai:b", "--samples", "2"]
-    done = office.run("ask", "Go.", *options, "--audit", "openai:c", "--skip", "auto", "--evaluate-sample", "0.5", *ONCE)
+    options += ["--audit", "openai:c", "--skip", "auto", "--evaluate-sample", "0.5"]
+    done = office.run("ask", "Go.", *options, *ONCE)
     request = done.data["request"]
     assert request["profile"] == "quality"
     chosen = {"samples": 2, "panel": ["openai:a", "openai:b"], "audit": "openai:c", "skip": "auto", "sample": 0.5}
