@@ -53,9 +53,12 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
     texts = {name: text for name in _RENDERED if (text := getattr(request, name, None))} if renders else {}
     used = _used(texts)
     in_template = template.variables if template else frozenset[str]()
-    if not is_row and (unused := _unused(request.vars, used | in_template)):
-        raise Invalid(unused[0].detail, tuple(unused))
-    update: dict[str, Any] = _rendered(texts, request.vars)
+    errors: list[FieldError] = []
+    update = _rendered(texts, request.vars, errors)
+    # A misspelled name in a text also makes its variable unused, so the error of the text comes first
+    errors += _unused(request.vars, used | in_template) if not is_row else []
+    if errors:
+        raise Invalid(errors[0].detail, tuple(errors))
     kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
     update |= {"vars": kept} | ({"generator_template": template.reference} if template else {})
     rendered = request.model_copy(update=update)
@@ -86,8 +89,8 @@ def _unused(variables: Mapping[str, Any], used: frozenset[str]) -> list[FieldErr
     ]
 
 
-def _rendered(texts: Mapping[str, str], variables: Mapping[str, Any]) -> dict[str, Any]:
-    errors: list[FieldError] = []
+def _rendered(texts: Mapping[str, str], variables: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any]:
+    """Return the rendered texts that have variables. The errors are added to the list."""
     found: dict[str, Any] = {}
     for name, text in texts.items():
         if not has_placeholders(text):
@@ -98,6 +101,4 @@ def _rendered(texts: Mapping[str, str], variables: Mapping[str, Any]) -> dict[st
         except ValidationError as error:
             words = message_of(error.errors(include_url=False)[0])
             errors.append(FieldError(f"/{name}", f"{name}, after its variables are filled in: {words}.", "blank"))
-    if errors:
-        raise Invalid(errors[0].detail, tuple(errors))
     return found

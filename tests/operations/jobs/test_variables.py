@@ -50,7 +50,7 @@ def test_without_vars_braces_are_sent_as_they_are(driver: Driver):
 @pytest.mark.parametrize(
     ("fields", "pointer", "code"),
     [
-        ({"instruct": "{{ nam }}", "vars": {"name": 1}}, "/vars/name", "unused_variable"),
+        ({"instruct": "no braces", "vars": {"name": 1}}, "/vars/name", "unused_variable"),
         ({"instruct": "{{ name }} {{ other }}", "vars": {"name": 1}}, "/instruct", "undefined_variable"),
         ({"instruct": "{{ name", "vars": {"name": 1}}, "/instruct", "invalid_template"),
         ({"instruct": "{% for x in name %}{% endfor %}", "vars": {"name": 1}}, "/instruct", "invalid_template"),
@@ -64,6 +64,15 @@ def test_what_does_not_fit_is_refused(driver: Driver, brief: str, fields: dict[s
     with pytest.raises(Invalid) as refused:
         driver.submit(**fields)
     assert [(error.pointer, error.code) for error in refused.value.errors] == [(pointer, code)]
+
+
+def test_a_misspelled_name_is_reported_before_the_variable_that_it_leaves_unused(driver: Driver):
+    with pytest.raises(Invalid, match=r"did you mean topic\?") as refused:
+        driver.submit(instruct="{{ topik }}", vars={"topic": "a"})
+    assert [(error.pointer, error.code) for error in refused.value.errors] == [
+        ("/instruct", "undefined_variable"),
+        ("/vars/topic", "unused_variable"),
+    ]
 
 
 def test_a_template_makes_the_prompt_and_its_version_stays(driver: Driver, model_server: ModelServer, brief: str):
