@@ -47,10 +47,13 @@ _slots = threading.BoundedSemaphore(_AT_ONCE_MAX)
 class CheckFailed(Exception):  # noqa: N818 - named after a state, like the classes in errors.py
     """A check gave no verdict. `error` is the error object of the evaluation."""
 
-    def __init__(self, kind: str, name: str, words: str, attempts: int | None = None) -> None:
+    def __init__(
+        self, kind: str, name: str, words: str, attempts: int | None = None, *, is_transient: bool = False
+    ) -> None:
         detail = f"Check {name!r} ({kind}) gave no verdict: {words}"
         super().__init__(detail)
-        self.error = job_error("check_failed", detail, attempts=attempts)
+        self.key = (kind, name)
+        self.error = {**job_error("check_failed", detail, attempts=attempts), "retryable": is_transient}
 
 
 class _Transient(Exception):  # noqa: N818
@@ -97,6 +100,7 @@ class OutsideChecks:
     """Asks the outside checks of one answer, each at most once.
 
     Attributes:
+        results: the verdicts, by kind and name.
         traces: what is known about each request, by kind and name.
     """
 
@@ -112,7 +116,7 @@ class OutsideChecks:
         }
         self._place = place
         self._remaining_s = remaining_s
-        self._results: dict[tuple[str, str], CheckResult] = {}
+        self.results: dict[tuple[str, str], CheckResult] = {}
         self.traces: dict[tuple[str, str], dict[str, Any]] = {}
 
     def ask(self, kind: str, name: str) -> CheckResult:
@@ -121,9 +125,9 @@ class OutsideChecks:
         Raises CheckFailed if it gave none, and Busy if too many requests are in flight.
         """
         key = (kind, name)
-        if key not in self._results:
-            self._results[key] = (self._of_server(name) if kind == "http" else self._of_package(name)).as_result()
-        return self._results[key]
+        if key not in self.results:
+            self.results[key] = (self._of_server(name) if kind == "http" else self._of_package(name)).as_result()
+        return self.results[key]
 
     def _of_package(self, name: str) -> OutsideVerdict:
         found = extensions("redraft.checks").get(name)
@@ -157,12 +161,13 @@ class OutsideChecks:
             except _Transient as failure:
                 wait_s = min(max(_WAITS_S[min(attempt, len(_WAITS_S)) - 1], failure.wait_s or 0.0), _WAIT_MAX_S)
                 if attempt == ATTEMPTS_MAX or wait_s >= self._remaining_s():
-                    raise CheckFailed("http", name, str(failure), attempt) from failure
+                    raise CheckFailed("http", name, str(failure), attempt, is_transient=True) from failure
                 time.sleep(wait_s)
             else:
+                return _verdict_of(name, reply, attempt)
+            finally:
                 seconds = round(time.monotonic() - started_at, 3)
                 self.traces["http", name] = {"id": message_id, "attempts": attempt, "seconds": seconds}
-                return _verdict_of(name, reply, attempt)
 
     def _post(self, endpoint: CheckEndpoint, keys: list[bytes], message_id: str) -> Reply:
         if not _slots.acquire(blocking=False):
@@ -207,5 +212,7 @@ def _read(kind: str, name: str, said: Any, attempts: int | None = None) -> Outsi
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         at = pointer_of(first, said).removeprefix("/") or ".".join(map(str, first["loc"]))
-        words = f"it must return score (0 to 1), passed and reason: {at or 'the value'} {message_of(first)}."
+        what = message_of(first)
+        words = "it must return score (0 to 1), passed and reason, and no other field; "
+        words += f"{at or 'the value'}: {what[:1].lower()}{what[1:]}."
         raise CheckFailed(kind, name, words, attempts) from error

@@ -153,7 +153,8 @@ def _without_evaluator(step: StepContext, record: IterationRecord) -> Evaluation
     try:
         checked = _checked(step, record)
     except CheckFailed as failed:
-        return _evaluation(step, status="error", error=failed.error)
+        asked = _checks_until(step, record, failed)
+        return _evaluation(step, status="error", error=failed.error, checks=asked)
     fails = any(result.required and not result.passed for result in checked)
     reason = reason_for_no_evaluator(options, step.job.id, record.answer)
     suffices = fails and (reason is not None or options.skip == "when_checks_fail")
@@ -230,6 +231,19 @@ def _check_results(
         for result in results
         if (check := checks.get(result.id))
     ] or None
+
+
+def _checks_until(step: StepContext, record: IterationRecord, failed: CheckFailed) -> list[dict[str, Any]]:
+    """Return the outside checks that were asked: those with a verdict, then the one that failed."""
+    asked = _outside_checks(step, record)
+    outside = [(each, each.check) for each in step.request.rubric or () if isinstance(each.check, OutsideCheck)]
+    known = [each for each, check in outside if (check.kind, check.value) in asked.results]
+    results = run_checks(known, record.answer, ask=asked.ask)
+    criterion = next(each for each, check in outside if (check.kind, check.value) == failed.key)
+    kind, detail = failed.key[0], failed.error["detail"]
+    trace = asked.traces.get(failed.key)
+    last = {"id": criterion.id, "kind": kind, "passed": False, "message": detail, "request": trace}
+    return [*(_check_results(step, record, results) or ()), last]
 
 
 def _names(evaluators: Sequence[str]) -> str | None:

@@ -84,7 +84,9 @@ def test_a_server_that_takes_too_long_gives_no_verdict(asking: Callable[..., Dri
         with pytest.raises(CheckFailed, match=r"took longer than 0\.05 s") as failed:
             checks.ask("http", "tone")
         is_over.set()
-    assert (failed.value.error["code"], failed.value.error["attempts"]) == ("check_failed", 1)
+    error = failed.value.error
+    assert (error["code"], error["attempts"], error["retryable"]) == ("check_failed", 1, True)
+    assert checks.traces["http", "tone"]["id"] == receiver.hits[0].id
     assert len(receiver.hits) == 1
 
 
@@ -112,9 +114,15 @@ def test_what_is_no_verdict_is_an_error_and_never_a_pass(asking: Callable[..., D
         driver = asking(receiver)
         job = driver.run_new(rubric=[TONE], iter_max=1)
     assert (job.stop_reason, job.result and job.result["success"]) == ("evaluator_error", False)
-    assert (job.error or {})["code"] == "check_failed"
-    assert driver.iterations(job.id)[0].status == "evaluation_failed"
-    assert len(receiver.hits) == 1
+    error = job.error or {}
+    assert (error["code"], error["retryable"]) == ("check_failed", False)
+    [iteration], [hit] = driver.iterations(job.id), receiver.hits
+    assert iteration.evaluation is not None
+    assert (iteration.status, iteration.evaluation.score) == ("evaluation_failed", None)
+    [outcome] = iteration.evaluation.checks
+    assert (outcome.id, outcome.passed, outcome.message) == ("tone", False, error["detail"])
+    assert outcome.request is not None
+    assert (outcome.request.id, outcome.request.attempts) == (hit.id, 1)
 
 
 def test_a_request_names_only_what_the_settings_have(make_driver: Callable[..., Driver], asking: Callable[..., Driver]):
