@@ -41,6 +41,8 @@ class ProviderCatalog:
         self._settings = settings
         self._lock = threading.Lock()
         self._made: dict[str, Provider] = {}
+        self._preparing = threading.Lock()
+        self._prepared: set[str] = set()
         self._targets = targets_of(settings)
 
     def get(self, ref: ModelRef) -> Provider:
@@ -88,7 +90,16 @@ class ProviderCatalog:
         """Prepare the providers of the default models for their first call."""
         named = [str(self.default_model()), self._settings.evaluator_model]
         for ref in {parse_model(name, "/model") for name in named if name}:
-            self.get(ref).warm_up()
+            self.prepare(ref)
+
+    def prepare(self, ref: ModelRef) -> None:
+        """Warm up the provider of a model, once per process. Calls then import nothing."""
+        if ref.provider in self._prepared:
+            return
+        with self._preparing:
+            if ref.provider not in self._prepared:
+                self.get(ref).warm_up()
+                self._prepared.add(ref.provider)
 
     def default_model(self) -> ModelRef:
         """Return the model in the settings, or a model whose API key is set, or the bundled model, in this order."""
@@ -195,6 +206,7 @@ class ProviderCatalog:
         """Close all providers. A later `get` creates them again."""
         with self._lock:
             made, self._made = self._made, {}
+            self._prepared.clear()
 
         async def close_all() -> None:
             for provider in made.values():

@@ -38,6 +38,10 @@ def check_model(services: Services, name: str = "", *, timeout_s: float | None =
     providers = services.providers
     ref = resolve_model(providers, name or str(providers.default_model()), "/model")
     longest_s = services.settings.call_timeout_s
+    try:
+        providers.prepare(ref)
+    except ProviderError as error:
+        return ModelCheck(str(ref), 0, None, error)
     started_at = time.monotonic()
     usage, error = _call(services, ref, longest_s if timeout_s is None else min(timeout_s, longest_s), ADAPTATIONS_MAX)
     latency_ms = round((time.monotonic() - started_at) * 1000)

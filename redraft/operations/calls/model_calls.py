@@ -167,9 +167,10 @@ def make_call(
         return _reused(planned, found, time.monotonic() - started_at)
     is_wrapped = wraps(schema_in(planned.body))
     stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
-    provider = services.providers.get(planned.chat.model)
-    call = ModelCall(provider, planned.body, timeout_s, stream, planned.chat.limit_origin)
+    model, origin = planned.chat.model, planned.chat.limit_origin
+    call = ModelCall(services.providers.get(model), planned.body, timeout_s, stream, origin)
     try:
+        services.providers.prepare(model)
         call.files = files_of(services, planned.slot.job_id, planned.body)
         reply = yield call
         answered = _answered(planned, reply, stream, on_delta, is_wrapped=is_wrapped)
@@ -206,8 +207,7 @@ def _answered(
 
 
 def _reusable(services: Services, planned: PlannedCall) -> dict[str, Any] | None:
-    key: str | None = planned.row["cache_key"]
-    if key is None:
+    if (key := planned.row["cache_key"]) is None:
         return None
     with services.database.read() as connection:
         return calls.find_reusable(connection, key)

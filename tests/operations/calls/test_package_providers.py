@@ -19,6 +19,7 @@ from tests.operations.driving import Driver
 CODE = """
 import asyncio
 import contextlib
+import time
 from redraft.errors import ProviderError
 from redraft.providers.shared.protocol import ChatReply, Usage
 
@@ -66,6 +67,10 @@ class Echo:
     async def close(self):
         raise RuntimeError("SECRET")
 
+class Slow(Echo):
+    def warm_up(self):
+        time.sleep(0.2)
+
 def refuse():
     raise RuntimeError("set ACME_KEY")
 """
@@ -73,6 +78,7 @@ ENTRY_POINTS = """
 [redraft.providers]
 acme = acme_models:Echo
 refusing = acme_models:refuse
+slow = acme_models:Slow
 missing = acme_models:__name__
 plain = builtins:dict
 openai = acme_models:Echo
@@ -99,6 +105,16 @@ def test_a_package_adds_a_provider(make_driver: Callable[..., Driver], model_ser
     assert row["cost_nano_usd"] == 7 * 1000 + 3 * 2000
     assert row["request"]["model"] == "echo"
     driver.services.providers.close()
+
+
+def test_the_latency_of_a_call_has_no_time_of_imports(make_driver: Callable[..., Driver], model_server: ModelServer):
+    driver = make_driver()
+    model_server.script(evaluate=[0.9])
+    job = driver.run_new(model="slow:echo", evaluator_model="openai:e")
+    assert driver.ledger(job.id)[0]["latency_ms"] < 200
+    assert check_model(driver.services, "slow:echo").latency_ms < 200
+    driver.services.providers.close()
+    assert check_model(driver.services, "slow:echo").latency_ms < 200
 
 
 @pytest.mark.parametrize(
@@ -162,6 +178,7 @@ def test_a_broken_provider_is_told_and_refused(make_driver: Callable[..., Driver
     told = {finding.detail for finding in diagnose(driver.services.settings) if finding.name == "package"}
     assert told == {
         "provider acme of acme 1.0",
+        "provider slow of acme 1.0",
         "provider refusing of acme 1.0: the provider cannot be created: RuntimeError: set ACME_KEY",
         "provider missing of acme 1.0: acme_models:__name__ is no function",
         "provider plain of acme 1.0: dict has no method wire_body, send, warm_up, close",
