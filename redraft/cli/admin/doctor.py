@@ -20,7 +20,7 @@ def doctor(*, as_json: options.AsJson = False) -> None:
     Exit codes: 0 all parts work; 1 a part does not work.
     """
     from redraft.cli.admin import diagnostics
-    from redraft.operations.admin.configuration import settings_in_effect
+    from redraft.operations.admin.configuration import in_lines, settings_in_effect
 
     settings = sessions.load_settings()
     in_effect = settings_in_effect(settings)
@@ -42,7 +42,8 @@ def doctor(*, as_json: options.AsJson = False) -> None:
             if finding.advice:
                 output.show(f"  {'':<12}→ {finding.advice}", "bold" if finding.state == "broken" else "dim")
         output.show("")
-        columns = {"setting": attrgetter("name"), "value": attrgetter("value"), "from": attrgetter("origin")}
-        output.show_table(in_effect, columns)
+        # The last column is cut if the terminal is narrow; `--json` has the whole values
+        columns = {"setting": attrgetter("name"), "from": attrgetter("origin"), "value": attrgetter("value")}
+        output.show_table(in_lines(settings, in_effect), columns)
     if not is_well:
         raise typer.Exit(Exit.ERROR)

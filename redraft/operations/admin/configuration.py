@@ -1,11 +1,11 @@
 """The settings in effect: value, origin and description of each. Secrets are masked."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AliasChoices, SecretStr
+from pydantic import AliasChoices, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, TomlConfigSettingsSource
@@ -61,6 +61,17 @@ def settings_in_effect(settings: Settings) -> list[Setting]:
     ]
 
 
+def in_lines(settings: Settings, found: Sequence[Setting]) -> list[Setting]:
+    """Return one setting per entry of a setting with named entries, such as endpoints, and the others unchanged."""
+    lines: list[Setting] = []
+    for each in found:
+        value = getattr(settings, each.name.lower().removeprefix("redraft_"), None)
+        entries: dict[str, Any] = value if isinstance(value, dict) else {}
+        named = [(f"{each.name}.{name}", _shown("", entry)) for name, entry in entries.items()]
+        lines += [replace(each, name=name, value=shown) for name, shown in named] or [each]
+    return lines
+
+
 def _name_of(setting: str, environments: Sequence[Collection[str]]) -> str:
     alias = Settings.model_fields[setting].validation_alias
     if not isinstance(alias, AliasChoices):
@@ -79,7 +90,8 @@ def _shown(name: str, value: Any) -> str:
         return ""
     if name.endswith("_url"):
         return without_password(str(value))
-    return redact_known(to_json(value).decode() if isinstance(value, dict) else str(value))
+    is_json = isinstance(value, dict | BaseModel)
+    return redact_known(to_json(value, exclude_none=True).decode() if is_json else str(value))
 
 
 def without_password(url: str) -> str:

@@ -245,6 +245,14 @@ def test_doctor_tells_of_endpoints(shell: Shell) -> None:
     found = {each["name"]: (each["state"], each["detail"], each["advice"]) for each in done.data["checks"]}
     assert found["writers"][:2] == ("ok", "writers:*")
     assert found["judges"] == ("note", "judges:j", "Set JUDGES_KEY to use it.")
+    lines = shell.run("doctor", REDRAFT_ENDPOINTS=json.dumps({"writers": free, "judges": locked})).out.splitlines()
+    table = [line.split(maxsplit=2) for line in lines if line.startswith(("setting ", "REDRAFT_ENDPOINTS"))]
+    assert [line[:2] for line in table] == [
+        ["setting", "from"],
+        ["REDRAFT_ENDPOINTS.writers", "environment"],
+        ["REDRAFT_ENDPOINTS.judges", "environment"],
+    ]
+    assert json.loads(table[2][2])["api_key_env"] == "JUDGES_KEY"
 
 
 def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:
