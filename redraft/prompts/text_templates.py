@@ -4,10 +4,12 @@ Double braces contain names of `vars`.
 
 Users send these texts, so the language is small: values, their members, a few filters and `if`. There are no loops,
 calls and multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than
-the text. The result of each filter is bounded. So no row can keep a worker busy.
+the text. The result of each filter is bounded, and so is what all filters of a text read and make. So no row can keep a
+worker busy.
 """
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import lru_cache, wraps
 from typing import Any, cast
@@ -41,6 +43,9 @@ _DEPTH_MAX = 10
 _ARGUMENT_MAX = 20
 _INDENT_MAX = 4
 _NAMES_SHOWN = 20
+# Maximum number of characters and members that all filters of a text read and make
+_FILTERED_MAX = 2_000_000
+_filtered: ContextVar[int] = ContextVar("filtered")
 
 
 class TemplateFault(Exception):  # noqa: N818 - an error of a row, not of the program
@@ -54,12 +59,22 @@ class TemplateFault(Exception):  # noqa: N818 - an error of a row, not of the pr
 def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(apply)  # copies the attribute by which Jinja passes the environment
     def bounded(*arguments: Any) -> Any:
+        _add_filtered(arguments)
         value = apply(*arguments)
+        _add_filtered((value,))
         if isinstance(value, str) and len(value) > MAX_TEXT:
             raise TemplateFault(f"a filter makes more than {MAX_TEXT:,} characters", "string_too_long")
         return value
 
     return bounded
+
+
+def _add_filtered(values: tuple[Any, ...]) -> None:
+    total = _filtered.get(0) + sum(len(value) for value in values if isinstance(value, str | list | dict))
+    _filtered.set(total)
+    if total > _FILTERED_MAX:
+        words = f"has filters that read and make more than {_FILTERED_MAX:,} characters in all"
+        raise TemplateFault(words, "string_too_long")
 
 
 class _Rows(ImmutableSandboxedEnvironment):
@@ -229,6 +244,7 @@ def _is_short(argument: nodes.Expr, most: int) -> bool:
 def _bounded(template: Template, variables: Mapping[str, Any], most: int) -> str:
     pieces: list[str] = []
     length = 0
+    _filtered.set(0)
     for piece in template.generate(variables):
         pieces.append(piece)
         length += len(piece)

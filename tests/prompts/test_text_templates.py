@@ -131,6 +131,15 @@ def test_no_filter_multiplies_a_text_beyond_the_limit():
     assert caught.value.code == "string_too_long"
 
 
+def test_the_work_of_all_filters_of_a_text_is_bounded():
+    work = "{% if a|length > 1 %}{% endif %}"
+    assert render(work * 20, {"a": "x" * 99_000}) == ""
+    for value in ("x" * 99_000, [""] * 99_000):
+        with pytest.raises(TemplateFault, match="more than 2,000,000 characters in all") as caught:
+            render(work * 21, {"a": value})
+        assert caught.value.code == "string_too_long"
+
+
 class Hostile:
     """A value whose every use fails in a way of its own."""
 
