@@ -1,7 +1,8 @@
 """The settings of endpoints: servers with a wire format, an address, a key, prices and limits of their own."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from importlib.metadata import entry_points
 from typing import Annotated, Literal, LiteralString
 
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
@@ -9,6 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from redraft import setting_values
 
+CHECK_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
+"""The pattern of the name of a check outside of Redraft."""
 BUILT_IN = ("openai", "anthropic", "local")
 """The names before the colon of a model that need no entry in the settings."""
 ANY_MODEL = "*"
@@ -26,7 +29,7 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|passw|credential|sign
 _RANDOM_CHARS_MIN = 20
 
 
-class ModelPrice(BaseModel, frozen=True):
+class ModelPrice(BaseModel, frozen=True, extra="forbid"):
     """Prices in USD per million tokens.
 
     The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
@@ -81,7 +84,15 @@ def _checked_name(name: str) -> str:
     return name
 
 
+def _checked_check_name(name: str) -> str:
+    if not re.fullmatch(CHECK_NAME, name):
+        words = f"{name!r} is no name of a check: a letter and at most 39 letters, digits, '_', '.' and '-'"
+        raise _refuse("bad_name", words)
+    return name
+
+
 EndpointName = Annotated[str, AfterValidator(_checked_name)]
+CheckName = Annotated[str, AfterValidator(_checked_check_name)]
 
 
 class Endpoint(BaseModel, frozen=True, extra="forbid"):
@@ -135,6 +146,27 @@ class CheckEndpoint(BaseModel, frozen=True, extra="forbid"):
     url: Annotated[str, AfterValidator(_checked_url)]
     secret_env: Annotated[str, AfterValidator(_checked_variable)] | None = None
     timeout_s: float = Field(default=10.0, gt=0, le=60)
+
+
+def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str]) -> None:
+    """Refuse names of models that no call can have. `limited` has the names in REDRAFT_MODEL_LIMITS.
+
+    Raises:
+        PydanticCustomError: a price repeats the name of its endpoint, or a limit is of an unknown endpoint.
+    """
+    for name, endpoint in endpoints.items():
+        for model in endpoint.prices:
+            if model.startswith(f"{name}:"):
+                words = f"endpoints.{name}.prices names {model!r}: write the model without the endpoint,"
+                raise _refuse("bad_name", f"{words} {model.removeprefix(f'{name}:')!r}")
+    known = {*BUILT_IN, *endpoints}
+    for model in limited:
+        provider, colon, _ = model.partition(":")
+        if not colon and model.endswith(ANY_MODEL) and any(name.startswith(model[:-1]) for name in known):
+            continue
+        if not colon or provider not in known | entry_points(group="redraft.providers").names:
+            words = f"REDRAFT_MODEL_LIMITS names {model!r}, which is no model of {', '.join((*BUILT_IN, *endpoints))}"
+            raise _refuse("bad_name", f"{words}; write NAME:model or NAME:*")
 
 
 def secrets_of(checks: Mapping[str, CheckEndpoint], environment: Mapping[str, str | None]) -> dict[str, str]:

@@ -19,10 +19,12 @@ from redraft import setting_values
 from redraft.endpoints import (
     ANY_MODEL,
     CheckEndpoint,
+    CheckName,
     Endpoint,
     EndpointName,
     ModelLimit,
     ModelPrice,
+    check_references,
     keys_of,
     secrets_of,
 )
@@ -104,7 +106,7 @@ class Settings(BaseSettings):
         description="Further servers, for NAME:model; docs/compatible-servers.md: "
         '{"groq": {"format": "openai", "base_url": "https://api.groq.com/openai/v1", "api_key_env": "GROQ_API_KEY"}}.',
     )
-    http_checks: dict[str, CheckEndpoint] = Field(
+    http_checks: dict[CheckName, CheckEndpoint] = Field(
         default_factory=dict[str, CheckEndpoint],
         description="Servers that evaluate answers, for checks of the kind http; docs/checks.md: "
         '{"tone": {"url": "https://checks.example.com/tone", "secret_env": "TONE_SECRET", "timeout_s": 5}}.',
@@ -258,6 +260,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _keys_are_usable(self) -> Self:
+        check_references(self.endpoints, self.model_limits)
         if self.endpoints or self.http_checks:
             environment = {**dotenv_values(".env"), **os.environ}
             self._endpoint_keys = keys_of(self.endpoints, environment)

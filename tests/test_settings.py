@@ -149,6 +149,29 @@ def test_a_host_without_a_scheme_is_told_what_may_be_meant():
         read(broker_url="localhost:6379")
 
 
+E1 = {"format": "openai", "base_url": "http://h/v1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"prices": {"openai:m": {"input": 1, "output": 1, "cachedinput": 1}}}, r"openai:m\.cachedinput"),
+        ({"endpoints": {"e1": {**E1, "prices": {"e1:m": {"input": 1, "output": 1}}}}}, r"endpoints\.e1\.prices .* 'm'"),
+        ({"model_limits": {"nowhere:m": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'nowhere:m'"),
+        ({"model_limits": {"gpt-*": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'gpt-\\*'"),
+        ({"http_checks": {"500": {"url": "http://h/"}}}, "'500' is no name of a check"),
+    ],
+)
+def test_a_name_that_no_call_can_have_is_refused(changes: dict[str, Any], words: str):
+    with pytest.raises(ValidationError, match=words):
+        read(**changes)
+
+
+def test_limits_of_known_endpoints_are_accepted():
+    limits = {name: {"calls_at_once": 1} for name in ("openai:m", "e1:*", "open*", "local:x")}
+    assert len(read(endpoints={"e1": E1}, model_limits=limits).model_limits) == 4
+
+
 def test_an_environment_that_no_client_could_use_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "empty.pem").touch()
     for name in ("none.pem", "empty.pem"):

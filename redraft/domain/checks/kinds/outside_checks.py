@@ -7,8 +7,8 @@ from pydantic import Field
 from redraft.domain.bodies.fields import Fraction, StrictModel, Text, matching
 from redraft.domain.checks.check_results import CheckedAnswer, CheckResult
 from redraft.domain.text.cleaning import preview
+from redraft.endpoints import CHECK_NAME
 
-_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
 _REASON_CHARS = 2000
 
 
@@ -19,9 +19,10 @@ class OutsideCheck(StrictModel):
     value: Annotated[
         str,
         Field(
-            description="Its name in REDRAFT_HTTP_CHECKS, or of the entry point.", json_schema_extra={"pattern": _NAME}
+            description="Its name in REDRAFT_HTTP_CHECKS, or of the entry point.",
+            json_schema_extra={"pattern": CHECK_NAME},
         ),
-        matching(_NAME, "needs a letter and then at most 39 letters, digits, '_', '.' and '-'"),
+        matching(CHECK_NAME, "needs a letter and then at most 39 letters, digits, '_', '.' and '-'"),
     ]
 
     def run(self, checked: CheckedAnswer) -> CheckResult:
