@@ -1,6 +1,5 @@
 """Provides commands with settings, services, the database schema, and a worker."""
 
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,29 +22,16 @@ def load_settings() -> "Settings":
     """Read the settings. Raises Invalid if a value is wrong. Each error names its setting."""
     from pydantic import ValidationError
 
+    from redraft.cli import setting_errors
     from redraft.settings import Settings
 
     try:
         settings = Settings()
     except ValidationError as error:
-        # The error omits the input, because the input can be a secret
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        errors = tuple(FieldError(_setting_name(each["loc"]), each["msg"], each["type"]) for each in found)
-        raise Invalid("A setting has a wrong value.", errors) from error
+        raise Invalid("A setting has a wrong value.", setting_errors.errors_of(error)) from error
     except ValueError as error:
-        raise Invalid(f"The settings cannot be read: {error}") from error
+        raise Invalid(setting_errors.unreadable(error)) from error
     return settings
-
-
-def _setting_name(location: tuple[int | str, ...]) -> str:
-    if not location:
-        return "settings"
-    first = str(location[0])
-    name = first if first.isupper() else f"REDRAFT_{first.upper()}"
-    # The SDKs of the vendors read the same settings without the prefix, so users may have set that name
-    if name not in os.environ and name.removeprefix("REDRAFT_") in os.environ:
-        name = name.removeprefix("REDRAFT_")
-    return ".".join([name, *map(str, location[1:])])
 
 
 @contextmanager

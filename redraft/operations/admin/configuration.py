@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AliasChoices, BaseModel, SecretStr
@@ -66,7 +66,7 @@ def in_lines(settings: Settings, found: Sequence[Setting]) -> list[Setting]:
     lines: list[Setting] = []
     for each in found:
         value = getattr(settings, each.name.lower().removeprefix("redraft_"), None)
-        entries: dict[str, Any] = value if isinstance(value, dict) else {}
+        entries = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         named = [(f"{each.name}.{name}", _shown("", entry)) for name, entry in entries.items()]
         lines += [replace(each, name=name, value=shown) for name, shown in named] or [each]
     return lines

@@ -255,6 +255,19 @@ def test_doctor_tells_of_endpoints(shell: Shell) -> None:
     assert json.loads(table[2][2])["api_key_env"] == "JUDGES_KEY"
 
 
+def test_an_error_of_a_setting_names_its_place(shell: Shell) -> None:
+    entry = {"format": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": "SECRET"}
+    of_variable = shell.run("doctor", REDRAFT_ENDPOINTS=json.dumps({"e1": entry}))
+    assert "REDRAFT_ENDPOINTS.e1.api_key: There is no such field: did you mean 'api_key_env'" in of_variable.err
+    no_json = shell.run("doctor", REDRAFT_ENDPOINTS='{"e1": SECRET')
+    assert "REDRAFT_ENDPOINTS is no valid JSON: Expecting value" in no_json.err
+    Path("redraft.toml").write_text('[http_checks.z]\nurl = "http://127.0.0.1:1/"\nsecret = "SECRET"\n')
+    of_file = shell.run("doctor")
+    assert "redraft.toml: http_checks.z.secret: There is no such field: did you mean 'secret_env'" in of_file.err
+    assert "SECRET" not in of_variable.err + no_json.err + of_file.err
+    assert {of_variable.code, no_json.code, of_file.code} == {2}
+
+
 def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:
     done = shell.run("doctor", REDRAFT_MODLE="openai:writer", REDRAFT_QQQQ="1")
     assert "REDRAFT_MODLE is not a setting" in done.out

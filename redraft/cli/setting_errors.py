@@ -1,0 +1,54 @@
+"""Words errors of the settings: each names the setting, or its place in `redraft.toml`, and never its value."""
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import ValidationError
+
+from redraft.endpoints import CheckEndpoint, Endpoint, ModelLimit, ModelPrice
+from redraft.errors import FieldError
+
+_UNREADABLE = re.compile(r'error parsing value for field "(\w+)" from source "(\w+)"')
+_FIELDS = [name for kind in (Endpoint, CheckEndpoint, ModelPrice, ModelLimit) for name in kind.model_fields]
+
+
+def errors_of(error: ValidationError) -> tuple[FieldError, ...]:
+    """Return the errors of the settings. They omit the input, because the input can be a secret."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return tuple(FieldError(_place(each["loc"]), _message(each), each["type"]) for each in found)
+
+
+def unreadable(error: ValueError) -> str:
+    """Return the message for settings that cannot be read."""
+    found = _UNREADABLE.search(str(error))
+    if found is None:
+        return f"The settings cannot be read: {error}"
+    where = " in .env" if found[2].startswith("DotEnv") else ""
+    return f"REDRAFT_{found[1].upper()}{where} is no valid JSON: {error.__cause__}."
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] != "extra_forbidden":
+        return error["msg"]
+    meant = get_close_matches(str(error["loc"][-1]), _FIELDS, n=1)
+    if not meant:
+        return "There is no such field; docs/settings.md lists the settings."
+    names = ", which names the environment variable with the secret" if meant[0].endswith("_env") else ""
+    return f"There is no such field: did you mean {meant[0]!r}{names}?"
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    if not location:
+        return "settings"
+    first, *rest = map(str, location)
+    name = first if first.isupper() else f"REDRAFT_{first.upper()}"
+    given = {each.upper() for each in (*os.environ, *dotenv_values(".env"))}
+    # The SDKs of the vendors read the same settings without the prefix, so users may have set that name
+    name = next((each for each in (name, name.removeprefix("REDRAFT_")) if each in given), name)
+    if rest and name not in given:
+        return f"redraft.toml: {'.'.join((first, *rest))}"
+    return ".".join([name, *rest])
