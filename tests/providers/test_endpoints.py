@@ -112,9 +112,14 @@ def test_a_header_replaces_the_authorization_of_the_wire_format(server: ModelSer
 def test_an_endpoint_gets_no_headers_of_the_environment_that_belong_to_a_vendors_account(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-1")
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Account: account-1")
+    for name in ("ORG_ID", "PROJECT_ID", "API_KEY", "ADMIN_KEY", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", f"ambient-{name}")
+    for name in ("API_KEY", "AUTH_TOKEN", "WEBHOOK_SIGNING_KEY"):
+        monkeypatch.setenv(f"ANTHROPIC_{name}", f"ambient-{name}")
+    lines = "X-Account: ambient\nUser-Agent: ambient\nAuthorization: ambient"
+    for vendor in ("OPENAI", "ANTHROPIC"):
+        monkeypatch.setenv(f"{vendor}_BASE_URL", "http://ambient.invalid")
+        monkeypatch.setenv(f"{vendor}_CUSTOM_HEADERS", lines)
     asked: list[Asked] = []
     server.respond(lambda request: asked.append(request) or Reply(text="ready"))
     made = ProviderCatalog(
@@ -132,14 +137,15 @@ def test_an_endpoint_gets_no_headers_of_the_environment_that_belong_to_a_vendors
     for name in ("openai", "anthropic", "a", "b"):
         call(made, ModelRef(name, "m"))
     made.close()
-    names = ("openai-organization", "openai-project", "x-account", "x-own")
-    sent = [[request.headers.get(name) for name in names] for request in asked]
-    assert sent == [
-        ["org-1", "project-1", None, None],
-        [None, None, "account-1", None],
-        [None, None, None, "a"],
-        [None, None, None, "b"],
-    ]
+    openai, anthropic, a, b = (request.headers for request in asked)
+    assert (openai["openai-organization"], openai["openai-project"]) == ("ambient-ORG_ID", "ambient-PROJECT_ID")
+    assert (openai["x-account"], anthropic["x-account"]) == ("ambient", "ambient")
+    fixed = {"accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host"}
+    for headers, name, of_format in ((a, "a", set[str]()), (b, "b", {"anthropic-version"})):
+        assert set(headers) == fixed | of_format | {"user-agent", "x-own"}
+        assert (headers["x-own"], headers["authorization"]) == (name, "Bearer none")
+        assert "ambient" not in str(headers)
+    assert b["anthropic-version"] == anthropic["anthropic-version"]
 
 
 def test_the_documented_addresses_are_those_of_the_vendors():

@@ -6,7 +6,7 @@ A paused turn is continued here within one call, because only this wire format h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from redraft.domain.calls.conversation import ReasoningEffort, keep_stable_parts
 from redraft.errors import ProviderError
@@ -18,13 +18,15 @@ from redraft.providers.shared.media import anthropic_blocks, with_data
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.sending import Endpoint, Sender
+from redraft.providers.shared.sending import Endpoint, Sender, endpoint_headers, sdk_headers
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
 _NO_KEY = "none"
+# That of the SDK, which has no public name for it
+_API_VERSION = "2026-10-21"
 # The smallest budget that the API accepts
 _THINKING_MIN = 1024
 _THINKING_TOKENS: Mapping[ReasoningEffort, int] = {
@@ -46,7 +48,7 @@ class AnthropicAccess:
     Attributes:
         max_output_tokens: the output limit of calls that have no limit of their own. The API requires one.
         limit_origin: the setting of this limit.
-        headers: further headers of each request.
+        headers: further headers of each request to an endpoint of the settings.
     """
 
     vendor: Vendor
@@ -149,17 +151,14 @@ class AnthropicProvider:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
         http = http_client(DefaultAioHttpClient)
-        client = AsyncAnthropic(
-            api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
-            base_url=self._access.base_url or ANTHROPIC_URL,
-            default_headers=self._access.headers,
-            http_client=http,
-        )
-        if self.name != "anthropic":
-            # Without the headers of ANTHROPIC_CUSTOM_HEADERS, which belong to the account at Anthropic
-            cast("Any", client)._custom_headers = self._access.headers  # noqa: SLF001 - the SDK has no other way
+        key = checked_key(self._access.api_key, self._access.vendor) or _NO_KEY
+        base_url = self._access.base_url or ANTHROPIC_URL
+        if self.name == "anthropic":
+            headers = sdk_headers(AsyncAnthropic(api_key=key, base_url=base_url, http_client=http))
+        else:
+            headers = endpoint_headers(key, self._access.headers, anthropic_version=_API_VERSION)
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
-        return Sender(client, http, endpoint)
+        return Sender(base_url, headers, http, endpoint)
 
 
 def _with_reasoning(body: dict[str, Any], effort: ReasoningEffort | None, *, is_budget: bool) -> dict[str, Any]:

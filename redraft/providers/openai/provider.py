@@ -25,7 +25,7 @@ from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import named_schema
-from redraft.providers.shared.sending import Endpoint, Sender
+from redraft.providers.shared.sending import Endpoint, Sender, endpoint_headers, sdk_headers
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
@@ -39,7 +39,7 @@ class OpenAIAccess:
     """Address and credentials. Without a `base_url`, the address is OpenAI's.
 
     Attributes:
-        headers: further headers of each request.
+        headers: further headers of each request to an endpoint of the settings.
         max_output_tokens: the output limit of calls that have no limit of their own; None: no limit is sent.
         limit_origin: the setting of this limit.
     """
@@ -127,18 +127,15 @@ class OpenAIProvider:
         from openai import AsyncOpenAI, DefaultAioHttpClient
 
         http = http_client(DefaultAioHttpClient)
-        client = AsyncOpenAI(
-            api_key=checked_key(self._access.api_key, self._access.vendor) or _NO_KEY,
-            base_url=self._access.base_url or OPENAI_URL,
-            default_headers=self._access.headers,
-            http_client=http,
-        )
-        if self.name != "openai":
-            # The SDK reads both from the environment, where they belong to the account at OpenAI
-            client.organization = client.project = None
+        key = checked_key(self._access.api_key, self._access.vendor) or _NO_KEY
+        base_url = self._access.base_url or OPENAI_URL
+        if self.name == "openai":
+            headers = sdk_headers(AsyncOpenAI(api_key=key, base_url=base_url, http_client=http))
+        else:
+            headers = endpoint_headers(key, self._access.headers)
         chat = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
         responses = Endpoint("responses", self._access.vendor, self._access.timeouts, ResponsesEvents)
-        return _Senders(Sender(client, http, chat), Sender(client, http, responses))
+        return _Senders(Sender(base_url, headers, http, chat), Sender(base_url, headers, http, responses))
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from redraft import __version__
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.replies import read_answer
 from redraft.providers.shared.streams import Collector, DeltaEmitter, StreamReader, read_events
@@ -33,10 +34,7 @@ class Endpoint:
 
 
 class SdkClient(Protocol):
-    """The parts of an SDK's client that a `Sender` uses."""
-
-    @property
-    def base_url(self) -> "httpx2.URL": ...
+    """The parts of an SDK's client that are used."""
 
     @property
     def default_headers(self) -> Mapping[str, Any]: ...
@@ -45,26 +43,47 @@ class SdkClient(Protocol):
     def auth_headers(self) -> Mapping[str, str]: ...
 
 
-class Sender:
-    """Sends requests to an endpoint, with the address, the credentials and the headers of an SDK's client.
+def sdk_headers(client: SdkClient) -> dict[str, str]:
+    """Return the headers of an SDK's client. Some belong to the vendor's account, and come from the environment.
 
     They are read once. The SDKs build them anew for each request, which takes longer than all the rest of a call.
     """
+    headers = {**client.auth_headers, **client.default_headers}
+    # The SDKs mark a header that must not be sent with an object
+    return {name: value for name, value in headers.items() if isinstance(value, str)}
 
-    def __init__(self, client: SdkClient, http: "httpx2.AsyncClient", endpoint: Endpoint) -> None:
+
+def endpoint_headers(key: str, own: Mapping[str, str], **of_format: str) -> dict[str, str]:
+    """Return the headers for an endpoint of the settings, none of which comes from the environment.
+
+    Args:
+        key: the key of the endpoint.
+        own: the headers of the endpoint in the settings. They can replace all others.
+        of_format: further headers of the wire format, with `_` for `-`.
+    """
+    headers = {
+        "accept": "application/json",
+        "content-type": "application/json",
+        "user-agent": f"Redraft/{__version__}",
+        "authorization": f"Bearer {key}",
+        **{name.replace("_", "-"): value for name, value in of_format.items()},
+    }
+    return headers | {name.lower(): value for name, value in own.items()}
+
+
+class Sender:
+    """Sends requests to one path of a server."""
+
+    def __init__(
+        self, base_url: str, headers: Mapping[str, str], http: "httpx2.AsyncClient", endpoint: Endpoint
+    ) -> None:
         import httpx2
 
-        base = client.base_url
-        # The headers of an endpoint are among the default headers, and can replace the SDK's authorization
-        headers = {**client.auth_headers, **client.default_headers}
         self._http = http
         self._endpoint = endpoint
-        # The SDKs end their base URL with a slash
-        self._url = base.copy_with(raw_path=base.raw_path + endpoint.path.encode())
-        # The SDKs mark a header that must not be sent with an object
-        given = {name: value for name, value in headers.items() if isinstance(value, str)}
+        self._url = httpx2.URL(f"{base_url.rstrip('/')}/{endpoint.path}")
         self._headers = httpx2.Headers(http.headers)
-        self._headers.update(given)
+        self._headers.update(headers)
 
     async def send(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         """Send one request and read its answer, streamed or not.
