@@ -265,7 +265,8 @@ _HELP = {
     "system": "Text that is added to the generator's system prompt.",
     "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: the built-in prompt). "
     "`redraft templates` lists the templates.",
-    "var": "Value for {{ NAME }} in the task, its form, its criteria, the system text and the template; repeatable.",
+    "var": "Value for {{ NAME }} in the task, its form, its criteria, the system text and the template; repeatable. "
+    "The value is a text; `{{ NAME | int }}` makes it a number.",
     "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",
 }
 

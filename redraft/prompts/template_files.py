@@ -86,7 +86,7 @@ class GeneratorTemplate:
     def render(self, file: str, parts: Mapping[str, str], variables: Mapping[str, Any]) -> str:
         """Render a text. Raises TemplateFault if a variable is missing, or the text becomes too long."""
         most = MAX_TEXT + sum(map(len, parts.values()))
-        return render(self.texts[file], {**variables, **parts}, most=most).strip("\n")
+        return render(self.texts[file], variables, parts=parts, most=most).strip("\n")
 
 
 def make_template(name: str, texts: Mapping[str, str], *, is_file: bool = False) -> GeneratorTemplate:

@@ -141,8 +141,10 @@ def _names_in(source: str) -> frozenset[str]:
     return frozenset(members | meta.find_undeclared_variables(tree))
 
 
-def render(source: str, variables: Mapping[str, Any], *, most: int = MAX_TEXT) -> str:
-    """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`.
+def render(
+    source: str, variables: Mapping[str, Any], *, parts: Mapping[str, str] | None = None, most: int = MAX_TEXT
+) -> str:
+    """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`. `parts` are values that messages do not name.
 
     Raises TemplateFault if the text is not a valid template (`invalid_template`), names an unknown variable
     (`undefined_variable`), or has more than `most` characters after rendering (`string_too_long`).
@@ -152,7 +154,8 @@ def render(source: str, variables: Mapping[str, Any], *, most: int = MAX_TEXT) -
     if len(source) > MAX_TEXT:
         raise TemplateFault(f"has more than {MAX_TEXT:,} characters", "string_too_long")
     try:
-        return _bounded(_compiled(source), {**variables, "vars": variables}, most)
+        values = {**variables, **(parts or {})}
+        return _bounded(_compiled(source), {**values, "vars": values}, most)
     except UndefinedError as error:
         raise TemplateFault(_undefined(error, variables), "undefined_variable") from None
     except TemplateError as error:
@@ -160,7 +163,7 @@ def render(source: str, variables: Mapping[str, Any], *, most: int = MAX_TEXT) -
     except TemplateFault:
         raise
     except Exception:  # noqa: BLE001 - any exception of a template is a validation error of its row
-        raise TemplateFault("a filter or a comparison does not fit its value", "invalid_template") from None
+        raise TemplateFault(_misfit(source, variables), "invalid_template") from None
 
 
 def _render_within(value: Any, variables: Mapping[str, Any]) -> Any:
@@ -251,6 +254,14 @@ def _bounded(template: Template, variables: Mapping[str, Any], most: int) -> str
         if length > most:
             raise TemplateFault(f"becomes longer than {most:,} characters", "string_too_long")
     return "".join(pieces)
+
+
+def _misfit(source: str, variables: Mapping[str, Any]) -> str:
+    uses = _parsed(source).find_all((nodes.Filter, nodes.Compare))
+    names = {each.name for use in uses for each in use.find_all(nodes.Name)} & variables.keys()
+    # A text in place of a number is the usual cause, because the values of --var are texts
+    shown = [f"{name} (a text)" if isinstance(variables[name], str) else name for name in sorted(names)[:_NAMES_SHOWN]]
+    return "a filter or a comparison does not fit its value" + (f"; it uses: {', '.join(shown)}" if shown else "")
 
 
 def _undefined(error: UndefinedError, variables: Mapping[str, Any]) -> str:

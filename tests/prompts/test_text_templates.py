@@ -68,8 +68,8 @@ def test_a_dot_leads_to_a_column_of_any_name_and_never_to_a_method():
         ("{{ list|tojson(indent=1000000) }}", "keyword is not possible here"),
         ("{{ name", r"is no template: .*\(line 1\)"),
         ("{% nothing %}", "unknown tag"),
-        ("{{ n|join }}", "does not fit its value"),
-        ("{% if n > name %}{% endif %}", "does not fit its value"),
+        ("{{ n|join }}", "does not fit its value; it uses: n$"),
+        ("{% if n > name %}{% endif %}", r"does not fit its value; it uses: n, name \(a text\)$"),
     ],
 )
 def test_what_is_no_template_is_refused(source: str, words: str):

@@ -28,7 +28,8 @@ def prompt_with(request: GenerateAnswer, template: GeneratorTemplate) -> Prompt:
     try:
         return generation_prompt(request, None, schema_of(request), template)
     except TemplateFault as fault:
-        words = f"generator_template {template.reference}: {fault}."
+        advice = " Add it to `vars`." if fault.code == "undefined_variable" else ""
+        words = f"generator_template {template.reference}: {fault}.{advice}"
         raise Invalid.at("/vars", words, fault.code) from None
 
 

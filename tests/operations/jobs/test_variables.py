@@ -1,6 +1,7 @@
 """The `vars` of a request: in its texts, in its generator template, and what is refused."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,9 @@ def test_a_template_of_a_file_is_used_without_the_file_later(make_driver: Callab
     assert other.iterations(job_id)[0].generator_template == find_template(driver.services, "filed").reference
     with pytest.raises(Invalid):
         other.submit(generator_template="filed", vars={"audience": "Ada"})
+
+
+def test_a_variable_that_a_template_needs_is_asked_for(driver: Driver, brief: str):
+    words = "'audience' is undefined; the vars are: none. Add it to `vars`."
+    with pytest.raises(Invalid, match=re.escape(words)):
+        driver.submit(generator_template=brief)
