@@ -144,6 +144,8 @@ def _words_after(error: RedraftError) -> str | None:
         return _LISTS.get(error.noun)
     if isinstance(error, ProviderError) and error.retryable:
         return "Try again in a moment, or choose another model."
+    if isinstance(error, Invalid) and any(each.pointer == "/grounding/template" for each in error.errors):
+        return "--generator-template selects a template of the generator's prompt."
     return advice(error.code)
 
 
@@ -152,6 +154,9 @@ def _place(error: RedraftError, field_error: FieldError, names: Collection[str])
     if not field_error.pointer or (error.code == "no_good_rows" and not field_error.pointer.startswith("/defaults/")):
         return ""
     field = field_error.pointer.removeprefix("/defaults") or field_error.pointer
+    checks = output.given_checks.get().items()
+    if check := next((text for start, text in checks if _is_within(field, start)), None):
+        return f"--check {check}: "
     found = (
         name for start, name in _OPTIONS.items() if _is_within(field, start) or _is_within(field_error.pointer, start)
     )
@@ -169,6 +174,7 @@ class GuardedGroup(TyperGroup):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command. An exception ends it with the exit code of the exception."""
         output.is_debug.set(bool(ctx.params.get("debug")))
+        output.given_checks.set({})
         # The names are read now, because Typer empties both lists of arguments when the command runs
         names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         try:

@@ -22,6 +22,8 @@ from redraft.domain.text import control_characters
 from redraft.domain.text.control_characters import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
+given_checks: ContextVar[Mapping[str, str]] = ContextVar("given_checks")
+"""The options --check of the command, by the pointer of their criterion in the request."""
 
 # If stdout is not a terminal, a program reads the table, so rich must not cut its cells
 _PIPED_WIDTH = 400

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import typer
 
+from redraft.cli import output
 from redraft.cli.files import STDIN, read_bytes, read_object, read_text
 
 DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted form."
@@ -93,6 +94,7 @@ def add_checks(body: dict[str, Any], checks: Sequence[str] | None) -> None:
     # If a rubric has only checks, no model reads `eval_crit`. So `eval_crit` becomes a criterion of the rubric
     if not lines and body.get("eval_crit"):
         lines.append({"id": "criteria", "text": body.pop("eval_crit")})
+    output.given_checks.set({f"/rubric/{index}": text for index, text in enumerate(checks, len(lines))})
     for text in checks:
         lines.append(_check(text, lines))
     body["rubric"] = lines

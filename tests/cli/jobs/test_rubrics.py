@@ -83,6 +83,11 @@ def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) ->
         (["--check", "max_words"], "needs a value"),
         (["--check", "max_word=3"], "did you mean max_words?"),
         (["--check", "is_json=yes"], "takes no value"),
+        (
+            ["--crit", "x", "--check", "is_json", "--check", "http=tone"],
+            "--check http=tone: REDRAFT_HTTP_CHECKS names no",
+        ),
+        (["--template", "brief", "--crit", "x"], "--generator-template selects"),
         (["--profile", "nope"], "--profile (/profile)"),
         (["--profile", "quality", "--check", "is_json"], "--rubric (/rubric)"),
         (["--panel", "nonsense", "--crit", "x"], "--panel (/evaluation/panel/0)"),
