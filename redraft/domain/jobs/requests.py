@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError, to_json
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError, to_json
 
 from redraft.domain.admin.urls import url_error
 from redraft.domain.bodies.fields import (
@@ -280,9 +280,13 @@ class GenerateAnswer(EvaluationFields):
         if self.evaluation.when != "after_answer":
             return self
         words = "evaluation.when 'after_answer' ends the job with its first answer: leave {field} out, or set it to 1"
-        for field in ("candidates", "iter_max"):
-            if field in self.model_fields_set and getattr(self, field) != 1:
-                raise PydanticCustomError("ends_with_first_answer", words, {"field": field})
+        errors = [
+            InitErrorDetails(type=PydanticCustomError("ends_with_first_answer", words, {"field": field}), input=None)
+            for field in ("candidates", "iter_max")
+            if field in self.model_fields_set and getattr(self, field) != 1
+        ]
+        if errors:
+            raise ValidationError.from_exception_data(type(self).__name__, errors)
         return self
 
     @model_validator(mode="after")

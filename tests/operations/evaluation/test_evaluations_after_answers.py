@@ -170,13 +170,13 @@ def test_the_metrics_count_the_step_and_no_live_job(driver: Driver):
 
 
 @pytest.mark.parametrize(
-    ("values", "pointer"),
-    [({"iter_max": 3}, "iter_max"), ({"candidates": 2}, "candidates")],
+    "values",
+    [{"iter_max": 3}, {"candidates": 2}, {"candidates": 2, "iter_max": 3}],
 )
-def test_more_than_the_first_answer_is_refused(values: dict[str, Any], pointer: str):
+def test_more_than_the_first_answer_is_refused(values: dict[str, Any]):
     with pytest.raises(ValidationError, match="first answer") as raised:
         GenerateAnswer.model_validate({**LEAST, **BEHIND, **values})
-    assert raised.value.errors()[0].get("ctx", {})["field"] == pointer
+    assert [error.get("ctx", {})["field"] for error in raised.value.errors()] == list(values)
 
 
 def test_a_given_answer_is_not_evaluated_after_an_answer(driver: Driver):
