@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 _NAME_MAX = 100
 _UNFIT = re.compile(r'[/\\:*?"<>|%]+')
+MEDIA_FILE = re.compile(r"(?<=.)\.(png|jpe?g|gif|webp|pdf)$", re.IGNORECASE)
 _DATA = re.compile(r"(?<=.)\.(jsonl|ndjson|json|csv|tsv|tab|parquet|pq)$", re.IGNORECASE)
 
 
-def stem_of(name: str) -> str:
-    """Remove the suffix of a data file from the name of a run."""
-    return _DATA.sub("", name)
+def stem_of(name: str, suffix: re.Pattern[str] = _DATA) -> str:
+    """Remove the suffix of a file, by default of a data file, from a name."""
+    return suffix.sub("", name)
 
 
 def disposition(name: str, fallback: str, suffix: str, *, kind: Literal["attachment", "inline"] = "attachment") -> str:

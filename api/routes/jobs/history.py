@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.http.bodies import StrictRoute
-from api.http.downloads import disposition
+from api.http.downloads import MEDIA_FILE, disposition, stem_of
 from api.http.parameters import ITERATION_MAX, Listed
 from api.http.responses import prefers_json, render
 from api.streams.jobs import PAGE, stream
@@ -160,6 +160,7 @@ def get_attachment(services: ServicesOf, job_id: str, digest: str) -> Response:
     """Get the file of an attachment, by its digest in the request of the job."""
     file = attachments.get(services, job_id, digest)
     kind, suffix = file.media_type.split("/")
-    header = disposition("", digest[:12], f".{suffix}", kind="inline" if kind == "image" else "attachment")
+    name = stem_of(file.title or "", MEDIA_FILE)
+    header = disposition(name, digest[:12], f".{suffix}", kind="inline" if kind == "image" else "attachment")
     # The middleware adds nosniff and a policy with a sandbox, so a file cannot run as a page
     return Response(file.data, media_type=file.media_type, headers={"Content-Disposition": header})

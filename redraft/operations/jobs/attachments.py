@@ -11,13 +11,14 @@ from redraft.domain.jobs.requests import AnyRequest, RescoreAnswers
 from redraft.errors import Conflict, Invalid, existing
 from redraft.operations.services import Services
 from redraft.settings import Settings
-from redraft.storage.jobs import attachments
+from redraft.storage.jobs import attachments, jobs
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     media_type: str
     data: bytes
+    title: str | None
 
 
 def without_data(settings: Settings, request: AnyRequest) -> list[StoredAttachment]:
@@ -72,4 +73,8 @@ def get(services: Services, job_id: str, digest: str) -> StoredFile:
     """An attachment of a job. Raises NotFound if the job has no attachment with this digest."""
     with services.database.read() as connection:
         row = attachments.get(connection, job_id, digest)
-    return StoredFile(**existing(row, "attachment", f"{job_id}/{digest}"))
+        job = jobs.get(connection, job_id)
+    named = [each["title"] for each in job.request["attachments"] if each["digest"] == digest] if job else []
+    return StoredFile(
+        **existing(row, "attachment", f"{job_id}/{digest}"), title=next((title for title in named if title), None)
+    )

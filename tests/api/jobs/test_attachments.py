@@ -12,10 +12,17 @@ from tests.support.api_server import ApiServer
 
 
 @pytest.mark.parametrize(
-    ("content", "media_type", "kind"), [(PNG, "image/png", "inline"), (PDF, PDF_TYPE, "attachment")]
+    ("content", "media_type", "kind", "title", "name"),
+    [
+        (PNG, "image/png", "inline", "<b>", "b"),
+        (PNG, "image/png", "inline", None, None),
+        (PDF, PDF_TYPE, "attachment", 'Q"1;\r\nSet-Cookie: x.PDF', "Q_1; Set-Cookie_ x"),
+    ],
 )
-def test_a_file_is_served_with_its_type_only(client: httpx2.Client, content: bytes, media_type: str, kind: str):
-    files = [attachment(content, media_type, title="<b>")]
+def test_a_file_is_served_with_its_type_and_its_title(
+    client: httpx2.Client, content: bytes, media_type: str, kind: str, title: str | None, name: str | None
+):
+    files = [attachment(content, media_type, title=title)]
     sent = client.post("/v1/generate-answer", json={**REQUEST, "attachments": files})
     assert sent.status_code == 202
     [shown] = sent.json()["request"]["attachments"]
@@ -26,7 +33,10 @@ def test_a_file_is_served_with_its_type_only(client: httpx2.Client, content: byt
     assert response.headers["content-type"] == media_type
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in response.headers["content-security-policy"]
-    assert response.headers["content-disposition"].startswith(f'{kind}; filename="{shown["digest"][:12]}.')
+    suffix = media_type.partition("/")[2]
+    assert response.headers["content-disposition"].startswith(
+        f'{kind}; filename="{name or shown["digest"][:12]}.{suffix}";'
+    )
 
 
 def test_a_file_that_a_job_does_not_have_is_not_found(client: httpx2.Client):
