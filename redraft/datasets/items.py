@@ -12,6 +12,7 @@ from redraft.datasets.rows import BadRow, Row
 from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 from redraft.domain.jobs.states import JobKind
+from redraft.domain.jobs.variables import RESERVED
 from redraft.errors import FieldError, Invalid
 from redraft.prompts.text_templates import RENDERED, has_placeholders, render_field
 
@@ -94,7 +95,9 @@ class Merger:
         # The texts are rendered here. Only a generator template still needs the variables
         body.pop("vars", None)
         if body.get("generator_template"):
-            body["vars"] = {name: value for name, value in variables.items() if name.isidentifier()}
+            body["vars"] = {
+                name: value for name, value in variables.items() if name.isidentifier() and name not in RESERVED
+            }
         for name in sorted(RENDERED & body.keys()):
             is_own = name in row.fields and name not in self._overrides
             if (variables or not is_own) and has_placeholders(body[name]):

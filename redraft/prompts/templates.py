@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from redraft.caching import cached_once
@@ -20,6 +20,8 @@ STABLE = "{# stable #}\n"
 """The end of a part of a template that has the same text in many prompts, so that a provider can cache it."""
 STABLE_PARTS_MAX = 4  # Anthropic caches at no more places of a prompt
 SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
+# Functions such as range are no values
+SANDBOX.globals.clear()
 
 
 @cached_once(maxsize=256)
@@ -44,7 +46,10 @@ def render_stable_parts(source: str, **values: Any) -> tuple[str, tuple[int, ...
 
 def unknown_names(source: str, known: AbstractSet[str]) -> list[str]:
     """Return the variables of a template without a value. Raises TemplateError if it cannot be parsed."""
-    return sorted(meta.find_undeclared_variables(SANDBOX.parse(source)) - known - SANDBOX.globals.keys())
+    tree = SANDBOX.parse(source)
+    # Jinja declares self, an object of its own
+    own = {node.name for node in tree.find_all(nodes.Name)} & {"self"}
+    return sorted((meta.find_undeclared_variables(tree) | own) - known)
 
 
 def describe_template_error(error: Exception) -> str:

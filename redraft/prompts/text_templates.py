@@ -8,7 +8,7 @@ the text. The result of each filter is bounded, and so is what all filters of a 
 worker busy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import lru_cache, wraps
@@ -70,7 +70,8 @@ def _bounded_filter(apply: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _add_filtered(values: tuple[Any, ...]) -> None:
-    total = _filtered.get(0) + sum(len(value) for value in values if isinstance(value, str | list | dict))
+    sized = cast("list[Sized]", [value for value in values if isinstance(value, str | list | dict)])
+    total = _filtered.get(0) + sum(map(len, sized))
     _filtered.set(total)
     if total > _FILTERED_MAX:
         words = f"has filters that read and make more than {_FILTERED_MAX:,} characters in all"
@@ -95,6 +96,8 @@ class _Rows(ImmutableSandboxedEnvironment):
 
 # Jinja's optimizer takes cubic time for a long chain of operators, so it is off
 _ROWS = _Rows(**OPTIONS, optimized=False)
+# Functions such as range are no values
+_ROWS.globals.clear()
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
 
@@ -196,6 +199,8 @@ def _parsed(source: str) -> nodes.Template:
         line = node.lineno
         if not isinstance(node, _NODES):
             raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not possible here", line)
+        if isinstance(node, nodes.Name) and node.name == "self":  # Jinja's own object
+            raise TemplateFault("'self' is undefined", "undefined_variable")
         if isinstance(node, nodes.Filter):
             _check_filter(node)
     return tree

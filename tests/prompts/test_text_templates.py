@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redraft.prompts.templates import unknown_names
 from redraft.prompts.text_templates import TemplateFault, render
 
 VARIABLES: dict[str, Any] = {
@@ -89,6 +90,14 @@ def test_what_is_no_template_is_refused(source: str, words: str):
 def test_what_is_not_there_is_named(source: str, words: str):
     with pytest.raises(TemplateFault, match=words):
         render(source, VARIABLES)
+
+
+@pytest.mark.parametrize("name", ["range", "lipsum", "dict", "joiner", "cycler", "namespace", "self"])
+def test_objects_of_jinja_are_undefined(name: str):
+    with pytest.raises(TemplateFault, match=f"'{name}' is undefined") as caught:
+        render(f"{{{{ {name} }}}}", VARIABLES)
+    assert caught.value.code == "undefined_variable"
+    assert unknown_names(f"{{{{ {name} }}}}", set()) == [name]
 
 
 def test_a_text_that_is_or_becomes_too_long_is_refused():

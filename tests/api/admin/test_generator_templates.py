@@ -48,6 +48,8 @@ def test_what_is_wrong_is_told(client: httpx2.Client):
     problem = assert_problem(client.post("/v1/generate-answer", json=unused), 422)
     assert [(each["pointer"], each["code"]) for each in problem["errors"]] == [("/vars/word", "unused_variable")]
     assert_problem(client.post("/v1/generate-answer", json={**REQUEST, "vars": {"a b": 1}}), 422)
+    problem = assert_problem(client.post("/v1/generate-answer", json={**REQUEST, "vars": {"self": 1}}), 422)
+    assert [(each["pointer"], each["code"]) for each in problem["errors"]] == [("/vars/self", "reserved_name")]
 
 
 def test_only_administrators_change_templates(start_api: Callable[..., ApiServer], services: Services):

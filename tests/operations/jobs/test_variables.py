@@ -57,6 +57,7 @@ def test_without_vars_braces_are_sent_as_they_are(driver: Driver):
         ({"instruct": "{% for x in name %}{% endfor %}", "vars": {"name": 1}}, "/instruct", "invalid_template"),
         ({"instruct": "{{ name }}", "vars": {"name": " "}}, "/instruct", "blank"),
         ({"instruct": "{{ name }}{{ name }}", "vars": {"name": "x" * 150_000}}, "/instruct", "string_too_long"),
+        ({"instruct": "{{ self }}{{ name }}", "vars": {"name": 1}}, "/instruct", "undefined_variable"),
         ({"generator_template": "none"}, "/generator_template", "unknown_template"),
         ({"generator_template": "brief"}, "/vars", "undefined_variable"),
     ],
@@ -102,7 +103,7 @@ def test_a_template_makes_the_prompt_and_its_version_stays(driver: Driver, model
 
 def test_the_rows_of_a_run_give_the_variables_of_a_template(driver: Driver, model_server: ModelServer, brief: str):
     model_server.script(generate=["one"], evaluate=[0.9])
-    rows = [{"instruct": "Q {{ n }} [[case:r1]]", "vars": {"n": 1, "audience": "{{ n }}", "not used": 1}}]
+    rows = [{"instruct": "Q {{ n }} [[case:r1]]", "vars": {"n": 1, "audience": "{{ n }}", "not used": 1, "if": 1}}]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     run = work_off(driver, start(driver, data, overrides={"generator_template": "brief"}))
     assert run.counts.succeeded == 1
