@@ -55,17 +55,19 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
     used = _used(texts)
     in_template = template.variables if template else frozenset[str]()
     errors: list[FieldError] = []
-    update = _rendered(texts, request.vars, errors)
+    rendered = request.model_copy(update=_rendered(texts, request.vars, errors))
+    if not errors and template and isinstance(rendered, GenerateAnswer):
+        try:
+            prompt_with(rendered, template)
+        except Invalid as invalid:
+            errors += invalid.errors
     # A misspelled name in a text also makes its variable unused, so the error of the text comes first
     errors += _unused(request.vars, used | in_template) if not is_row else []
     if errors:
         raise Invalid(errors[0].detail, tuple(errors))
     kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
-    update |= {"vars": kept} | ({"generator_template": template.reference} if template else {})
-    rendered = request.model_copy(update=update)
-    if template and isinstance(rendered, GenerateAnswer):
-        prompt_with(rendered, template)
-    return rendered
+    reference = {"generator_template": template.reference} if template else {}
+    return rendered.model_copy(update={"vars": kept, **reference})
 
 
 def _used(texts: Mapping[str, str]) -> frozenset[str]:

@@ -170,3 +170,6 @@ def test_a_variable_that_a_template_needs_is_asked_for(driver: Driver, brief: st
     words = "'audience' is undefined; the vars are: none. Add it to `vars`."
     with pytest.raises(Invalid, match=re.escape(words)):
         driver.submit(generator_template=brief)
+    with pytest.raises(Invalid, match=r"did you mean audiense\?") as refused:
+        driver.submit(generator_template=brief, vars={"audiense": "Ada"})
+    assert [error.code for error in refused.value.errors] == ["undefined_variable", "unused_variable"]
