@@ -100,6 +100,7 @@ def test_a_server_that_is_not_there_may_come_back(
         ask(dialect)
     assert caught.value.code == "provider_unavailable"
     assert f"{dialect.upper()}_BASE_URL" in str(caught.value)
+    assert "ssl:" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 # An error that asks for such a short wait is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
+# aiohttp names its TLS option in the error, also for an address without TLS
+_TLS_OPTION = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 # Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
 _LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
@@ -307,7 +309,7 @@ def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, 
         return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=True))
     refused = next((kinds[name] for name in _NO_CONNECTION if name in kinds), None)
     if refused is not None:
-        reason = vendor.redact(str(refused))
+        reason = vendor.redact(_TLS_OPTION.sub("", str(refused)))
         setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
         return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
     if "ClientError" not in kinds and not kinds.keys().isdisjoint({"TimeoutError", "TimeoutException"}):
