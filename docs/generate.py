@@ -21,8 +21,12 @@ SETTINGS_INTRO = """\
 # Settings
 
 Redraft looks for each setting in the environment, then in `.env`, then in `redraft.toml`, and uses the first value
-found. In `redraft.toml` the names are in lower case, without `REDRAFT_`; another name is an error. An empty value
-counts as not set. Objects of several sources are merged. `make docs` generates this page.
+found. Both files are read from the working directory of the command, not from its parent folders or the data folder.
+A process reads the settings once, at its start: after a change, restart `redraft serve` and the workers. `redraft
+doctor` shows each value and its source.
+
+In `redraft.toml` the names are in lower case, without `REDRAFT_`; another name is an error. An empty value counts as
+not set. Objects of several sources are merged. `make docs` generates this page.
 
 | name | type | default | meaning |
 |---|---|---|---|
