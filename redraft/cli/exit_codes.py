@@ -50,7 +50,7 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
     (Unavailable, Exit.UNREACHABLE),
 )
 _ADVICE = {
-    "provider_auth": "Check the provider's key. `redraft models check` tests it; `redraft doctor` shows which are set.",
+    "provider_auth": "Check the provider's key: `redraft doctor` shows which keys are set.",
     "provider_quota": "Check the plan and the billing of the provider's account, or choose another model.",
     "provider_rate_limited": "Wait a moment, or choose another model.",
     "provider_timeout": "Try again later. A larger REDRAFT_CALL_TIMEOUT_S allows longer calls.",

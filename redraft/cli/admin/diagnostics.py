@@ -11,7 +11,9 @@ from typing import Literal
 
 from redraft import __version__
 from redraft.cli import exit_codes, sessions
+from redraft.cli.admin.models import described
 from redraft.domain.bulk.phrases import count
+from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import readiness
 from redraft.operations.admin.configuration import without_password
@@ -19,6 +21,7 @@ from redraft.operations.admin.installation import extension_errors
 from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
 from redraft.packages.entry_points import GROUPS, extensions
+from redraft.providers.catalog import ListedModel
 from redraft.settings import Settings, unknown_names
 
 State = Literal["ok", "note", "broken"]
@@ -66,7 +69,7 @@ def _diagnose_services(services: Services) -> list[Finding]:
     with contextlib.suppress(RedraftError):  # The finding about the default model already reports a wrong name
         others = {each.provider: each for each in reversed(services.providers.models()) if not each.default}
         findings += [
-            Finding(name, "ok" if each.configured else "note", each.id, each.note)
+            Finding(name, *_state_of(each), described(services.providers, each))
             for name, each in reversed(others.items())
         ]
     return findings
@@ -170,5 +173,12 @@ def _default_model(services: Services) -> Finding:
         providers.check_configured(ref, "/model")
     except Invalid as error:
         return Finding("model", "broken", error.message, "Or choose another model: REDRAFT_MODEL=provider:name")
-    note = next((each.note for each in providers.models() if each.default), "")
+    note = next((described(providers, each) for each in providers.models() if each.default), "")
     return Finding("model", "ok", f"{ref}, for jobs that name no model", note)
+
+
+def _state_of(model: ListedModel) -> tuple[Literal["ok", "note"], str]:
+    if not model.configured:
+        return "note", model.id
+    name = model.id.replace(ANY_MODEL, "MODEL")
+    return "ok", f"{model.id} configured, not tested: redraft models check {name}"

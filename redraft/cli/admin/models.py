@@ -1,12 +1,15 @@
 """The commands `redraft models …`, which list models and call one for a test."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from redraft.cli import exit_codes, options, output, sessions
 from redraft.redaction import redact
+
+if TYPE_CHECKING:
+    from redraft.providers.catalog import ListedModel, ProviderCatalog
 
 app = options.Group("List models, and test a model. The default command is `list`.")
 
@@ -16,6 +19,7 @@ def list_models(*, as_json: options.AsJson = False) -> None:
     """List the default model, and models of each provider and endpoint."""
     with sessions.connected() as services:
         models = services.providers.models()
+        notes = {each.id: described(services.providers, each) for each in models}
     if as_json:
         output.write_json({"data": models})
         return
@@ -24,13 +28,19 @@ def list_models(*, as_json: options.AsJson = False) -> None:
         {
             "model": lambda model: model.id,
             "state": lambda model: (
-                Text("✓ ready", style="green") if model.configured else Text("○ not set up", style="dim")
+                Text("✓ configured", style="green") if model.configured else Text("○ not set up", style="dim")
             ),
             "": lambda model: "default" if model.default else "",
-            "note": lambda model: model.note,
+            "note": lambda model: notes[model.id],
         },
     )
-    output.say("To test a model with a tiny call: redraft models check MODEL", "dim")
+    output.say("No model was called. To test a model with a tiny call: redraft models check MODEL", "dim")
+
+
+def described(providers: "ProviderCatalog", model: "ListedModel") -> str:
+    """Return the note of a model, after the address of its server if the settings have one."""
+    address = providers.base_url(model.provider) if model.configured else None
+    return f"Served at {redact(address)}. {model.note}" if address else model.note
 
 
 @app.add("check", "redraft models check", "redraft models check openai:gpt-6-luna")

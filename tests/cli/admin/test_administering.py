@@ -243,7 +243,11 @@ def test_doctor_tells_of_endpoints(shell: Shell) -> None:
     locked = {**free, "format": "anthropic", "api_key_env": "JUDGES_KEY", "prices": {"j": {"input": 1, "output": 2}}}
     done = shell.run("doctor", "--json", REDRAFT_ENDPOINTS=json.dumps({"writers": free, "judges": locked}))
     found = {each["name"]: (each["state"], each["detail"], each["advice"]) for each in done.data["checks"]}
-    assert found["writers"][:2] == ("ok", "writers:*")
+    assert found["writers"] == (
+        "ok",
+        "writers:* configured, not tested: redraft models check writers:MODEL",
+        "Served at http://127.0.0.1:1/v1. Write writers:model with any model name of the server.",
+    )
     assert found["judges"] == ("note", "judges:j", "Set JUDGES_KEY to use it.")
     lines = shell.run("doctor", REDRAFT_ENDPOINTS=json.dumps({"writers": free, "judges": locked})).out.splitlines()
     table = [line.split(maxsplit=2) for line in lines if line.startswith(("setting ", "REDRAFT_ENDPOINTS"))]

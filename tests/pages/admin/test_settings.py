@@ -58,7 +58,7 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     visitor = visit(base_url=priced.url)
     page = visitor.go("/settings")
     row = page.get_by_role("row", name=re.compile("openai:writer"))
-    assert [cell.inner_text() for cell in row.locator("td").all()][:3] == ["✓ ready", "$0.25", "$2.00"]
+    assert [cell.inner_text() for cell in row.locator("td").all()][:3] == ["✓ configured", "$0.25", "$2.00"]
     assert "default: generator" in row.inner_text()
     assert "default: evaluator" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
     row.get_by_role("button", name="Test").click()
