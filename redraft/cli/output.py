@@ -195,9 +195,11 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
             break
         shown.remove(headers.index(name))
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
+    # Without this width, rich takes the room of a long last column from the other columns
+    rest = max(1, console.width - sum(widths[i] + _PADDING for i in shown[:-1]) - _PADDING)
     for i in shown:
-        is_last = i == len(headers) - 1
-        table.add_column(headers[i], no_wrap=True, overflow="ellipsis", min_width=None if is_last else widths[i])
+        least, most = (None, rest) if i == len(headers) - 1 else (widths[i], None)
+        table.add_column(headers[i], no_wrap=True, overflow="ellipsis", min_width=least, max_width=most)
     for row in cells:
         table.add_row(*(row[i] for i in shown))
     console.print(table)

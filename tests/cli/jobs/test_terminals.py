@@ -1,5 +1,6 @@
 """What reaches a person's screen: progress, tables that fit, and nothing that acts on the terminal."""
 
+import json
 import re
 from collections.abc import Callable
 
@@ -78,6 +79,13 @@ def test_no_color_is_respected(shell: Shell, add_job: Callable[..., str]) -> Non
     _, screen = shell.on_terminal("jobs", NO_COLOR="1")
     assert "\x1b[32m" in coloured
     assert "\x1b[32m" not in screen
+
+
+def test_a_long_value_takes_no_room_from_the_other_columns(shell: Shell) -> None:
+    endpoints = json.dumps({"e1": {"format": "openai", "base_url": "http://127.0.0.1:1/" + "v" * 200}})
+    _, screen = shell.on_terminal("doctor", width=80, REDRAFT_ENDPOINTS=endpoints)
+    (line,) = [each for each in plain(screen).splitlines() if "REDRAFT_ENDPOINTS.e1" in each]
+    assert re.search(r"environment +\{.*…", line)
 
 
 def test_a_dumb_terminal_gets_plain_lines(shell: Shell, add_job: Callable[..., str]) -> None:
