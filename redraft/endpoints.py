@@ -158,14 +158,14 @@ def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str]
         for model in endpoint.prices:
             if model.startswith(f"{name}:"):
                 words = f"endpoints.{name}.prices names {model!r}: write the model without the endpoint,"
-                raise _refuse("bad_name", f"{words} {model.removeprefix(f'{name}:')!r}")
-    known = {*BUILT_IN, *endpoints}
+                words = f"{words} {model.removeprefix(f'{name}:')!r}; if the server's own name begins like this,"
+                raise _refuse("bad_name", f"{words} rename the endpoint")
+    known = {*BUILT_IN, *endpoints, *(entry_points(group="redraft.providers").names if limited else ())}
     for model in limited:
         provider, colon, _ = model.partition(":")
-        if not colon and model.endswith(ANY_MODEL) and any(name.startswith(model[:-1]) for name in known):
-            continue
-        if not colon or provider not in known | entry_points(group="redraft.providers").names:
-            words = f"REDRAFT_MODEL_LIMITS names {model!r}, which is no model of {', '.join((*BUILT_IN, *endpoints))}"
+        is_pattern = model.endswith(ANY_MODEL) and any(name.startswith(model[:-1]) for name in known)
+        if not (provider in known if colon else is_pattern):
+            words = f"REDRAFT_MODEL_LIMITS names {model!r}, which is no model of {', '.join(sorted(known))}"
             raise _refuse("bad_name", f"{words}; write NAME:model or NAME:*")
 
 
