@@ -144,21 +144,32 @@ def _names_in(source: str) -> frozenset[str]:
     return frozenset(members | meta.find_undeclared_variables(tree))
 
 
+class _Part(str):
+    """A text that remains the same object when a template shows it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
 def render(
     source: str, variables: Mapping[str, Any], *, parts: Mapping[str, str] | None = None, most: int = MAX_TEXT
 ) -> str:
     """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`. `parts` are values that messages do not name.
 
-    Raises TemplateFault if the text is not a valid template (`invalid_template`), names an unknown variable
-    (`undefined_variable`), or has more than `most` characters after rendering (`string_too_long`).
+    The result shows each part that is not blank exactly once, and unchanged.
+
+    Raises TemplateFault if the text is not a valid template or does not show a part (`invalid_template`), names an
+    unknown variable (`undefined_variable`), or has more than `most` characters after rendering (`string_too_long`).
     """
-    if not has_placeholders(source):
+    shown = {name: _Part(text) for name, text in (parts or {}).items()}
+    if not (shown or has_placeholders(source)):
         return source
     if len(source) > MAX_TEXT:
         raise TemplateFault(f"has more than {MAX_TEXT:,} characters", "string_too_long")
     try:
-        values = {**variables, **(parts or {})}
-        return _bounded(_compiled(source), {**values, "vars": values}, most)
+        pieces = _pieces(_compiled(source), {**variables, "vars": variables, **shown}, most)
     except UndefinedError as error:
         raise TemplateFault(_undefined(error, variables), "undefined_variable") from None
     except TemplateError as error:
@@ -167,6 +178,14 @@ def render(
         raise
     except Exception:  # noqa: BLE001 - any exception of a template is a validation error of its row
         raise TemplateFault(_misfit(source, variables), "invalid_template") from None
+    _check_shown(shown, pieces)
+    return "".join(pieces)
+
+
+def _check_shown(parts: Mapping[str, _Part], pieces: list[str]) -> None:
+    for name, part in parts.items():
+        if part.strip() and sum(piece is part for piece in pieces) != 1:
+            raise TemplateFault(f"must show {{{{ {name} }}}} exactly once, and unchanged", "invalid_template")
 
 
 def _render_within(value: Any, variables: Mapping[str, Any]) -> Any:
@@ -249,7 +268,7 @@ def _is_short(argument: nodes.Expr, most: int) -> bool:
     return isinstance(value, int | float) and abs(value) <= most
 
 
-def _bounded(template: Template, variables: Mapping[str, Any], most: int) -> str:
+def _pieces(template: Template, variables: Mapping[str, Any], most: int) -> list[str]:
     pieces: list[str] = []
     length = 0
     _filtered.set(0)
@@ -258,7 +277,7 @@ def _bounded(template: Template, variables: Mapping[str, Any], most: int) -> str
         length += len(piece)
         if length > most:
             raise TemplateFault(f"becomes longer than {most:,} characters", "string_too_long")
-    return "".join(pieces)
+    return pieces
 
 
 def _misfit(source: str, variables: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
 
     Raises:
         Invalid: a text or the template names a variable that is missing, a variable is not used, a text becomes too
-            long or empty, or there is no such template.
+            long or empty, there is no such template, or a rendered text has braces and its template uses variables.
     """
     template = template_of(services, request)
     if isinstance(request, RescoreAnswers) or not (request.vars or template):
@@ -66,8 +66,24 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
     if errors:
         raise Invalid(errors[0].detail, tuple(errors))
     kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
+    if kept:
+        _refuse_braces(rendered)
     reference = {"generator_template": template.reference} if template else {}
     return rendered.model_copy(update={"vars": kept, **reference})
+
+
+def _refuse_braces(rendered: AnyRequest) -> None:
+    # The stored request keeps `vars` for its template, so a clone of the job would render its texts again
+    words = (
+        "contains {{, {% or {# after its variables are filled in; remove them, or the vars of the generator template"
+    )
+    errors = [
+        FieldError(f"/{name}", f"{name} {words}.", "invalid_template")
+        for name in _RENDERED
+        if has_placeholders(getattr(rendered, name, None))
+    ]
+    if errors:
+        raise Invalid(errors[0].detail, tuple(errors))
 
 
 def _used(texts: Mapping[str, str]) -> frozenset[str]:

@@ -58,6 +58,15 @@ def test_without_vars_braces_are_sent_as_they_are(driver: Driver):
         ({"instruct": "{{ name }}", "vars": {"name": " "}}, "/instruct", "blank"),
         ({"instruct": "{{ name }}{{ name }}", "vars": {"name": "x" * 150_000}}, "/instruct", "string_too_long"),
         ({"instruct": "{{ self }}{{ name }}", "vars": {"name": 1}}, "/instruct", "undefined_variable"),
+        (
+            {
+                "generator_template": "brief",
+                "instruct": "{{ name }}",
+                "vars": {"name": "{{ audience }}", "audience": 1},
+            },
+            "/instruct",
+            "invalid_template",
+        ),
         ({"generator_template": "none"}, "/generator_template", "unknown_template"),
         ({"generator_template": "brief"}, "/vars", "undefined_variable"),
     ],
@@ -99,6 +108,23 @@ def test_a_template_makes_the_prompt_and_its_version_stays(driver: Driver, model
     assert "# Your answer so far" in sent[2]
     assert {each.generator_template for each in driver.iterations(job_id)} == {brief}
     assert [each["job_id"] for each in view_template(driver.services, brief).jobs] == [job_id]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% if mode != 'evil' %}{{ instruct }}{% endif %}",
+        "{% if instruct|length > 10 %}{{ instruct }}{% endif %}",
+        "{{ instruct }}{% if mode == 'evil' %}{{ instruct }}{% endif %}",
+        "{% if mode == 'evil' %}{{ instruct|upper }}{% else %}{{ instruct }}{% endif %}",
+    ],
+)
+def test_a_template_that_hides_a_part_from_a_job_is_refused(driver: Driver, text: str):
+    user = TEXTS["user.j2"].replace("{{ instruct }}", "{{ mode }}" + text)
+    save_template(driver.services, "brief", {**TEXTS, "user.j2": user})
+    fields = {"generator_template": "brief", "instruct": "evil", "vars": {"audience": "Ada", "mode": "evil"}}
+    with pytest.raises(Invalid, match=r"must show \{\{ instruct \}\} exactly once"):
+        driver.submit(**fields)
 
 
 def test_the_rows_of_a_run_give_the_variables_of_a_template(driver: Driver, model_server: ModelServer, brief: str):
