@@ -95,7 +95,7 @@ class PackagedProvider:
                     limit_origin=limit_origin,
                 )
             _ensure_json([getattr(reply, "response", None), getattr(reply, "headers", None)])
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             if deltas is None or deltas.error is None:
                 raise self._failure(error) from error
         # A package may have swallowed the error of the caller

@@ -136,8 +136,7 @@ class OutsideChecks:
         started_at = time.monotonic()
         try:
             said = found.loaded(**self._question)
-        # The function of a package can raise anything
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # the function of a package can raise anything
             log.exception("package_check_crashed", check=name, package=found.origin)
             raise CheckFailed("package", name, f"{found.origin} raised {type(error).__name__}.") from error
         self.traces["package", name] = {"package": found.origin, "seconds": round(time.monotonic() - started_at, 3)}

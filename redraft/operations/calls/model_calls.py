@@ -320,8 +320,8 @@ def sent_limit(body: Mapping[str, Any]) -> int | None:
 
 
 def may_have_cost(http_status: int | None) -> bool:
-    """Whether the provider may charge for a failed call. Responses with an error status are free."""
-    return http_status is None or http_status < 400
+    """Whether the provider may charge for a failed call. Errors and redirects are free."""
+    return http_status is None or http_status < 300
 
 
 class _Spent:

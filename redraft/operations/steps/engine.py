@@ -119,3 +119,10 @@ def _resume(work: Work[Any], reply: Any, error: BaseException | None) -> Any:
         return work.throw(error) if error is not None else work.send(reply)
     except StopIteration as end:
         return _Returned(end.value)
+    except Exception:
+        raise
+    except BaseException as raised:
+        if raised is error:
+            raise
+        # The event loop would end with it, or take it for its own cancellation
+        raise RuntimeError(f"The code of a step raised {type(raised).__name__}.") from raised

@@ -136,16 +136,26 @@ def test_a_request_names_only_what_the_settings_have(make_driver: Callable[..., 
 
 PROFILE = BUILT_IN["quality"]
 CODE = """
+import asyncio
+
 def shout(*, task, answer, reference, metadata):
     return {"score": 1.0 if answer.isupper() else 0.0, "passed": answer.isupper(), "reason": "Shout!"}
 
 def crash(**question):
     raise RuntimeError("no")
+
+def interrupt(**question):
+    raise KeyboardInterrupt
+
+def cancel(**question):
+    raise asyncio.CancelledError
 """
 ENTRY_POINTS = """
 [redraft.checks]
 shout = acme_checks:shout
 crash = acme_checks:crash
+interrupt = acme_checks:interrupt
+cancel = acme_checks:cancel
 missing = acme_checks:nobody
 
 [redraft.profiles]
@@ -185,8 +195,9 @@ def test_a_package_adds_checks_and_profiles(driver: Driver, model_server: ModelS
 
 @pytest.mark.usefixtures("installed")
 def test_a_broken_package_is_told_and_ends_no_worker(driver: Driver):
-    crashed = driver.run_new(rubric=packaged("crash"), iter_max=1)
-    assert (crashed.stop_reason, (crashed.error or {})["code"]) == ("evaluator_error", "check_failed")
+    for name in ("crash", "interrupt", "cancel"):
+        crashed = driver.run_new(rubric=packaged(name), iter_max=1)
+        assert (crashed.stop_reason, (crashed.error or {})["code"]) == ("evaluator_error", "check_failed")
     with pytest.raises(Invalid, match="doctor"):
         driver.submit(rubric=packaged("missing"))
     with pytest.raises(Invalid, match="No installed package"):

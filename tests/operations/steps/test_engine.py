@@ -91,6 +91,20 @@ def test_the_failure_of_one_part_is_raised_after_all_have_ended(engine: Engine, 
     assert sorted(ended) == ["one", "two"]
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, asyncio.CancelledError, GeneratorExit])
+def test_a_step_that_raises_no_exception_fails_and_the_next_one_runs(
+    engine: Engine, model: Model, kind: type[BaseException]
+):
+    def step() -> Work[None]:
+        yield Pace.SLOW
+        raise kind
+
+    with pytest.raises(RuntimeError, match=kind.__name__):
+        engine.start("one", step()).result(patient(30))
+    model.let_go()
+    assert engine.run("two", ask(model, "goes on")) == "goes on"
+
+
 def test_an_aborted_job_is_resumed_with_an_error_and_sends_no_further_call(engine: Engine, model: Model):
     def step() -> Work[list[str]]:
         codes: list[str] = []
