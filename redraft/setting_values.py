@@ -93,6 +93,8 @@ def http_error(url: str) -> str | None:
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
         return _HTTP_FORM
+    if "@" in parts.netloc:
+        return f"{_HTTP_FORM}, without a user and a password"
     return None
 
 

@@ -13,7 +13,7 @@ from redraft.providers.shared.protocol import Chat, Message, UnusableReply
 from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.settings import Settings
 from tests.model_server import ModelServer, Reply
-from tests.providers.conftest import ANTHROPIC_KEY, OPENAI_KEY, VERDICT, Ask, Fail, chat_for
+from tests.providers.conftest import ANTHROPIC_KEY, OPENAI_KEY, VERDICT, Ask, Fail, Stream, chat_for, told_of
 from tests.support.waiting import patient
 
 
@@ -159,6 +159,27 @@ def test_blank_text_is_no_answer(fail: Fail, dialect: str):
         assert error.http_status == 200
 
 
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_is_a_permanent_error_and_is_not_followed(
+    fail: Fail, server: ModelServer, dialect: str, status: int
+):
+    location = server.url.replace("127.0.0.1", "localhost") + "/elsewhere"
+    failed = fail(dialect, Reply(status=status, raw="moved", headers={"location": location}))
+    assert (failed.code, failed.http_status, failed.retryable) == ("provider_bad_request", status, False)
+    url_setting = f"{dialect.upper()}_BASE_URL"
+    assert f"a redirect to localhost, which is not followed. Check {url_setting}." in failed.message
+
+
+@pytest.mark.parametrize("charset", ["rot13", "base64", "unknown"])
+def test_a_body_is_read_as_utf_8_whatever_charset_the_server_names(
+    fail: Fail, server: ModelServer, stream: Stream, dialect: str, charset: str
+):
+    failed = fail(dialect, Reply(raw="kaputt: ü", headers={"content-type": f"text/plain; charset={charset}"}))
+    assert "kaputt: ü" in failed.message
+    events = Reply(text="grün", headers={"content-type": f"text/event-stream; charset={charset}"})
+    assert told_of(server, stream, dialect, events).text == "grün"
+
+
 def test_a_rate_limit_tells_how_long_to_wait(fail: Fail, dialect: str):
     limited = {"error": {"type": "rate_limit_error", "message": "Rate limit reached"}}
     seconds = fail(dialect, Reply(status=429, raw=limited, headers={"retry-after": "2"}))
@@ -173,6 +194,7 @@ def test_a_rate_limit_tells_how_long_to_wait(fail: Fail, dialect: str):
         ("api_key", "sk-ключ", "which no HTTP header can carry"),
         ("api_key", "sk-one\nsk-two", "which no HTTP header can carry"),
         ("base_url", "localhost:1", "must look like https://host/path"),
+        ("base_url", "http://user:word@host/v1", "without a user and a password"),
     ],
 )
 def test_a_key_or_an_address_that_cannot_work_is_refused_at_start_by_its_name(

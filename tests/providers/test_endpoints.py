@@ -233,6 +233,7 @@ URL = "http://h/v1"
         ({"My Server": endpoint(URL)}, "endpoints.My Server", "small letter"),
         ({"a" * 21: endpoint(URL)}, "endpoints.aaaaa", "at most 19"),
         ({"x": endpoint("h:8000/v1")}, "endpoints.x.base_url", "must look like https://host/path"),
+        ({"x": endpoint("http://u:secret@h/v1")}, "endpoints.x.base_url", "without a user and a password"),
         ({"x": {"format": "openai"}}, "endpoints.x.base_url", "required"),
         ({"x": endpoint(URL, format="gemini")}, "endpoints.x.format", "'openai' or 'anthropic'"),
         ({"x": endpoint(URL, api_key="sk-secret")}, "endpoints.x.api_key", "Extra inputs"),

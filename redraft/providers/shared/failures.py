@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from redraft.domain.calls.backoff import read_retry_after, read_seconds
 from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
@@ -243,6 +244,8 @@ _ANY_OTHER = _Rule("provider_bad_request", "", lambda _status, _body: True)
 
 def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
     """Return the error for an HTTP error status, or for a 200 response without a reply."""
+    if 300 <= answer.status < 400:
+        return _failure_of_redirect(vendor, answer)
     error = _error_of(answer)
     status = _effective_status(answer, error)
     rule = next((rule for rule in _RULES if rule.is_met(status, error)), _ANY_OTHER)
@@ -261,6 +264,27 @@ def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
         response=redacted(vendor, answer.body),
         headers=selected_headers(answer.headers),
     )
+
+
+def _failure_of_redirect(vendor: Vendor, answer: Answer) -> ProviderError:
+    """Return the error for a redirect. Another host must not get the prompt and the headers."""
+    host = _host_of(answer.headers.get("location", ""))
+    to = f" to {vendor.redact(host)}" if host else ""
+    words = f"{vendor.capital} answered {answer.status}, a redirect{to}, which is not followed. Check"
+    return ProviderError(
+        "provider_bad_request",
+        f"{words} {vendor.url_setting}.",
+        http_status=answer.status,
+        response=redacted(vendor, answer.body),
+        headers=selected_headers(answer.headers),
+    )
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def _verb(answer: Answer) -> str:
@@ -355,7 +379,7 @@ def redacted(vendor: Vendor, value: Any) -> Any:
     if isinstance(value, list):
         return [redacted(vendor, item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: redacted(vendor, item) for key, item in cast("dict[str, Any]", value).items()}
+        return {vendor.redact(key): redacted(vendor, item) for key, item in cast("dict[str, Any]", value).items()}
     return value
 
 

@@ -9,6 +9,7 @@ from redraft.domain.text.thinking import answer_in
 from redraft.errors import ProviderError, ProviderErrorCode
 from redraft.providers.shared.error_bodies import parse_json
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
+from redraft.providers.shared.response_bodies import bytes_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,16 +28,17 @@ _REASONS = (
 )
 
 
-def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
-    """Return a response with its body as JSON values.
+async def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
+    """Read a response, and return it with its body as JSON values.
 
     Raises:
-        ProviderError: if the status is an error, or the body is no JSON object.
+        ProviderError: if the status is an error, or the body is no JSON object, or too long.
     """
+    content = b"".join([part async for part in bytes_of(vendor, response)])
     try:
-        body = parse_json(response.content)
+        body = parse_json(content)
     except ValueError:
-        body = response.text
+        body = content.decode(errors="replace")
     answer = Answer(response.status_code, body, dict(response.headers))
     if answer.status >= 300 or not isinstance(body, dict):
         raise failure_of_answer(vendor, answer)

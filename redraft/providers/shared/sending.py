@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import structlog
+
 from redraft import __version__
+from redraft.errors import ProviderError
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.replies import read_answer
 from redraft.providers.shared.streams import Collector, DeltaEmitter, StreamReader, read_events
@@ -14,6 +17,8 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts
 
 if TYPE_CHECKING:
     import httpx2
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +104,43 @@ class Sender:
         import aiohttp
         import httpx2
 
-        endpoint = self._endpoint
-        reader = StreamReader(endpoint.vendor, endpoint.make_collector(), emitter)
-        first_byte_s = min(endpoint.timeouts.first_byte_s, left.seconds)
+        vendor, timeouts = self._endpoint.vendor, self._endpoint.timeouts
+        reader = StreamReader(vendor, self._endpoint.make_collector(), emitter)
         try:
-            async with asyncio.timeout(first_byte_s) as clock:
-                response = await self._http.send(self._request(body, left), stream=True)
-                try:
-                    is_streamed = body.get("stream") is True and response.status_code < 300
-                    if not is_streamed or "json" in response.headers.get("content-type", "").lower():
-                        # The headers have arrived: the rest of the call's time replaces the first-byte timeout
-                        clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
-                        await response.aread()
-                        return read_answer(endpoint.vendor, response)
-                    await read_events(response, reader, clock, left)
-                finally:
-                    await response.aclose()
+            if (whole := await self._exchange(body, left, reader)) is not None:
+                return whole
+        except ProviderError:
+            raise
         except (httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
             if not reader.has_outcome:
-                raise failure_of_connection(endpoint.vendor, error, left, endpoint.timeouts) from error
+                raise failure_of_connection(vendor, error, left, timeouts) from error
+        # The libraries raise anything for an odd response
+        except Exception as error:
+            if error is emitter.error:
+                raise
+            kind = type(error).__name__
+            # Without the trace, whose variables are secrets
+            log.error("model_request_failed", server=vendor.label, error=kind)  # noqa: TRY400
+            if not reader.has_outcome:
+                words = f"The request to {vendor.label} failed in this process: {kind}."
+                raise ProviderError("provider_unavailable", words) from error
         return reader.answer()
+
+    async def _exchange(self, body: Mapping[str, Any], left: TimeLeft, reader: StreamReader) -> Answer | None:
+        """Send a request, and return its answer. A streamed answer goes to the reader."""
+        first_byte_s = min(self._endpoint.timeouts.first_byte_s, left.seconds)
+        async with asyncio.timeout(first_byte_s) as clock:
+            response = await self._http.send(self._request(body, left), stream=True)
+            try:
+                is_streamed = body.get("stream") is True and response.status_code < 300
+                if not is_streamed or "json" in response.headers.get("content-type", "").lower():
+                    # The headers have arrived: the rest of the call's time replaces the first-byte timeout
+                    clock.reschedule(asyncio.get_running_loop().time() + left.seconds)
+                    return await read_answer(self._endpoint.vendor, response)
+                await read_events(response, reader, clock, left)
+            finally:
+                await response.aclose()
+        return None
 
     async def close(self) -> None:
         await self._http.aclose()

@@ -11,6 +11,7 @@ from redraft.providers.shared.error_bodies import json_or_text, read_error_body
 from redraft.providers.shared.event_stream import Evidence, StreamEvent, events_in
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, redacted, selected_headers
 from redraft.providers.shared.replies import object_of
+from redraft.providers.shared.response_bodies import texts_of
 from redraft.providers.shared.transport import TimeLeft
 
 if TYPE_CHECKING:
@@ -64,11 +65,16 @@ class Collector(Protocol):
 
 
 class DeltaEmitter:
-    """Emits a text in pieces. The joined pieces are the text."""
+    """Emits a text in pieces. The joined pieces are the text.
+
+    Attributes:
+        error: what the listener raised; None if it raised nothing.
+    """
 
     def __init__(self, on_delta: OnDelta | None) -> None:
         self._on_delta = on_delta
         self._chars = 0
+        self.error: Exception | None = None
 
     @property
     def has_emitted(self) -> bool:
@@ -77,7 +83,11 @@ class DeltaEmitter:
     def emit(self, piece: str) -> None:
         self._chars += len(piece)
         if piece and self._on_delta is not None:
-            self._on_delta(piece)
+            try:
+                self._on_delta(piece)
+            except Exception as error:
+                self.error = error
+                raise
 
     def finish(self, text: str) -> None:
         """Emit the part of the whole text that was not yet emitted."""
@@ -97,7 +107,7 @@ async def read_events(
     timeout_at = loop.time() + left.seconds
     has_begun = False
     reader.begin(response)
-    async for event in events_in(response.aiter_text()):
+    async for event in events_in(texts_of(reader.vendor, response)):
         if not has_begun:
             has_begun = True
             clock.reschedule(timeout_at)
@@ -112,7 +122,7 @@ class StreamReader:
 
     def __init__(self, vendor: Vendor, collector: Collector, emitter: DeltaEmitter) -> None:
         self._evidence = Evidence()
-        self._vendor = vendor
+        self.vendor = vendor
         self._status = 0
         self._headers: dict[str, str] = {}
         self._collector = collector
@@ -189,18 +199,18 @@ class StreamReader:
         return Answer(self._status, body, self._headers)
 
     def _incomplete(self, body: Any, found: Any) -> ProviderError:
-        message = f"The stream of {self._vendor.label} ended before the answer was whole."
+        message = f"The stream of {self.vendor.label} ended before the answer was whole."
         if found is not None:
             text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-            message += f" The stream also contained: {self._vendor.redact(text)[:_EVIDENCE_SHOWN]}"
+            message += f" The stream also contained: {self.vendor.redact(text)[:_EVIDENCE_SHOWN]}"
             body = {"answer": body, "beside": found}
         return ProviderError(
             "provider_unavailable",
             message,
             http_status=self._status,
-            response=redacted(self._vendor, body),
+            response=redacted(self.vendor, body),
             headers=selected_headers(self._headers),
         )
 
     def _failure(self, body: Any) -> ProviderError:
-        return failure_of_answer(self._vendor, Answer(self._status, body, self._headers))
+        return failure_of_answer(self.vendor, Answer(self._status, body, self._headers))

@@ -81,7 +81,7 @@ def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClie
 
     # For aiohttp, 0 means no limit. Its default is 100 connections, which would delay further calls
     limits = httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_S)
-    return Client(verify=_ssl_context(), limits=limits, follow_redirects=True, timeout=None)
+    return Client(verify=_ssl_context(), limits=limits, follow_redirects=False, timeout=None)
 
 
 @dataclass(frozen=True, slots=True)

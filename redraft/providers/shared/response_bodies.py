@@ -1,0 +1,36 @@
+"""Reads the bodies of responses within a limit, because a small compressed body can become gigabytes."""
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from redraft.errors import ProviderError
+from redraft.providers.shared.failures import Vendor
+
+if TYPE_CHECKING:
+    import httpx2
+
+BODY_BYTES_MAX = 64 * 1024 * 1024
+
+
+async def bytes_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator[bytes]:
+    """Yield the decompressed body.
+
+    Raises:
+        ProviderError: if the body is longer than the limit.
+    """
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            words = f"{vendor.capital} sent more than {BODY_BYTES_MAX // 1024**2} MB. Check {vendor.url_setting}."
+            raise ProviderError("provider_bad_request", words, http_status=response.status_code)
+        yield part
+
+
+async def texts_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator[str]:
+    """Yield the decompressed body as text. JSON is UTF-8, whatever charset the server names."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    async for part in bytes_of(vendor, response):
+        yield decoder.decode(part)
+    yield decoder.decode(b"", final=True)
