@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import ProviderCatalog
-from redraft.providers.shared.capabilities import CapabilityMemory, adaptation_for, adapted_chat
+from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.protocol import Chat, ChatReply, Message
+from redraft.providers.shared.refusals import adaptation_for
 from redraft.providers.shared.transport import CALLS_LOOP
 from tests.model_server import ModelServer, Reply
 from tests.providers.conftest import VERDICT, chat_for
@@ -182,6 +184,123 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
     ({"model": "m", "messages": []}, 400, openai(NO_SCHEMA), None),
     ({"model": "m", "messages": []}, 400, vllm("System role not supported"), None),
 ]
+
+
+THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}
+BUDGET: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 4096}}
+LEARNED: list[tuple[dict[str, Any], str, str | None, dict[str, set[str]]]] = [
+    # of the whole model
+    ({"temperature": 0.2}, "`temperature` is deprecated for this model.", None, {"x": {"no_temperature"}}),
+    ({"seed": 3}, "Unrecognized request argument supplied: seed", None, {"x": {"no_seed"}}),
+    # only of a value, or of a combination
+    (
+        {"temperature": 1.5},
+        "temperature: values above 1 are not supported",
+        None,
+        {"x#temperature=1.5": {"no_temperature"}},
+    ),
+    ({"seed": 2**62}, "seed: integer above 2147483647 not supported", None, {f"x#seed={2**62}": {"no_seed"}}),
+    (
+        {"temperature": 0.2, "top_p": 0.5},
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+        None,
+        {"x#temperature=0.2#top_p=0.5": {"no_top_p"}},
+    ),
+    (
+        {"temperature": 0.2, **THINKING},
+        "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
+        None,
+        {"x#temperature=0.2#reasoning=on": {"no_temperature"}},
+    ),
+    (
+        {"top_p": 0.5, **BUDGET},
+        "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled.",
+        None,
+        {"x#top_p=0.5#reasoning=on": {"no_top_p"}},
+    ),
+    (
+        {"temperature": 0.2, "reasoning_effort": "high"},
+        "Unsupported parameter: 'temperature' is only supported when reasoning_effort is 'none'.",
+        None,
+        {"x#temperature=0.2#reasoning=on": {"no_temperature"}},
+    ),
+    # only of an effort or a budget
+    (THINKING, "This model does not support the effort parameter.", None, {"x#effort=high": {"effort_as_budget"}}),
+    (BUDGET, "thinking is not supported by this model", None, {"x#budget=4096": {"no_reasoning_effort"}}),
+    (
+        {"reasoning": {"effort": "xhigh"}},
+        "Invalid value: 'xhigh'. Supported values are: 'low' and 'high'.",
+        "reasoning.effort",
+        {"x#effort=xhigh": {"no_reasoning_effort"}},
+    ),
+    # another part is refused, or none
+    (BUDGET, "`max_tokens` must be greater than `thinking.budget_tokens`", None, {}),
+    (THINKING, "messages.0.content.1: image exceeds 5 MB maximum for model x-thinking", None, {}),
+    (THINKING, "Prefilling the assistant's turn is not supported when thinking is enabled.", None, {}),
+    (
+        {"reasoning_effort": "high"},
+        "Invalid prompt: flagged. This is not allowed: https://host/docs/guides/reasoning#advice",
+        None,
+        {},
+    ),
+    (
+        {"reasoning_effort": "high"},
+        "Function tools with reasoning_effort are not supported for y. Please use /v1/responses instead.",
+        None,
+        {},
+    ),
+    (
+        {"temperature": 0.2},
+        "This model is only supported in v1/responses and not in v1/chat/completions.",
+        None,
+        {"x": {"responses_api"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("sent", "message", "param", "learned"), LEARNED)
+def test_a_refusal_is_learned_only_for_what_it_names(
+    sent: dict[str, Any], message: str, param: str | None, learned: dict[str, set[str]]
+):
+    model = "x-thinking" if "x-thinking" in message else "x"
+    body = {"model": model, "messages": [{"role": "user", "content": "u"}], "max_tokens": 100, **sent}
+    error = failure_of_answer(Vendor("it", "K", "U"), Answer(400, openai(message, param), {}))
+    memory = CapabilityMemory()
+    memory.adapt(error, body)
+    assert error.is_adapted == bool(learned)
+    settings = ("temperature=0.2", "temperature=1.5", "top_p=0.5", f"seed={2**62}", "seed=3")
+    settings += ("effort=high", "effort=xhigh", "reasoning=on", "budget=4096")
+    names = ["#".join([model, *group]) for size in range(4) for group in combinations(settings, size)]
+    assert {name: set(memory.of(name)) for name in names if memory.of(name)} == learned
+
+
+def test_a_refused_combination_changes_no_other_call(server: ModelServer, catalog: ProviderCatalog):
+    made = catalog.get(ModelRef("anthropic", "m"))
+    others = [chat_for("anthropic", reasoning_effort="high"), chat_for("anthropic", top_p=0.5)]
+    others.append(chat_for("anthropic", top_p=0.99, reasoning_effort="minimal"))
+    before = [made.wire_body(each) for each in others]
+    message = "`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled."
+    server.script(generate=[Reply(status=400, raw=anthropic(message)), "x"])
+    adapting(catalog, chat_for("anthropic", top_p=0.5, reasoning_effort="minimal"))
+    assert ["top_p" in body for body in bodies(server)] == [True, False]
+    assert [made.wire_body(each) for each in others] == before
+
+
+def test_a_refused_effort_and_its_budget_are_left_out_and_other_efforts_are_sent(
+    server: ModelServer, catalog: ProviderCatalog
+):
+    refusals = [
+        Reply(status=400, raw=anthropic(f"{name} is not supported by this model")) for name in ("effort", "thinking")
+    ]
+    server.script(generate=[*refusals, "x"])
+    adapting(catalog, chat_for("anthropic", reasoning_effort="minimal"))
+    assert [body.get("thinking") for body in bodies(server)] == [
+        {"type": "adaptive"},
+        {"type": "enabled", "budget_tokens": 1024},
+        None,
+    ]
+    other = chat_for("anthropic", reasoning_effort="high")
+    assert catalog.get(other.model).wire_body(other)["output_config"] == {"effort": "high"}
 
 
 @pytest.mark.parametrize(("sent", "status", "body", "adaptation"), REFUSALS)

@@ -20,11 +20,11 @@ from redraft.errors import ProviderError
 from redraft.operations.calls.attached_files import files_of
 from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
-from redraft.providers.shared.capabilities import loose_form, parameters_not_sent, schema_in
+from redraft.providers.shared.capabilities import loose_form, parameters_not_sent
 from redraft.providers.shared.output_limits import limit_name_in
 from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import REASONING_ONLY
-from redraft.providers.shared.schemas import unwrapped, why_not_strict, wraps
+from redraft.providers.shared.schemas import schema_in, unwrapped, why_not_strict, wraps
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage.jobs import calls
 from redraft.storage.jobs.calls import SlotKey

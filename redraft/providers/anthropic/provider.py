@@ -71,7 +71,9 @@ class AnthropicProvider:
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
-        adaptations = self._memory.of_chat(chat)
+        effort = chat.reasoning_effort
+        # This API has no effort `minimal`
+        adaptations = self._memory.of_chat(replace(chat, reasoning_effort="low") if effort == "minimal" else chat)
         chat = adapted_chat(chat, with_schema_in_words(chat, adaptations, takes_loose=False))
         if "no_cache_control" in adaptations:
             chat = replace(chat, messages=keep_stable_parts(chat.messages, 0))
@@ -88,7 +90,7 @@ class AnthropicProvider:
         if chat.stream:
             body["stream"] = True
         body = self._memory.limits.fitted(body, chat.limit_origin or self._access.limit_origin)
-        return _with_reasoning(body, chat.reasoning_effort, is_budget="effort_as_budget" in adaptations)
+        return self._with_reasoning(body, chat.reasoning_effort, is_budget="effort_as_budget" in adaptations)
 
     async def send(
         self,
@@ -143,6 +145,23 @@ class AnthropicProvider:
             self._memory.adapt(error, body, limit_origin=origin)
             raise
 
+    def _with_reasoning(
+        self, body: dict[str, Any], effort: ReasoningEffort | None, *, is_budget: bool
+    ) -> dict[str, Any]:
+        """Add the reasoning effort. Models that accept no effort accept a budget of thinking tokens."""
+        if effort is None:
+            return body
+        if effort == "none":
+            return {**body, "thinking": {"type": "disabled"}}
+        if not is_budget:
+            config = {**body.get("output_config", {}), "effort": "low" if effort == "minimal" else effort}
+            return {**body, "thinking": {"type": "adaptive"}, "output_config": config}
+        # The thinking counts against the output limit, so half of it remains for the text
+        budget = min(_THINKING_TOKENS[effort], body["max_tokens"] // 2)
+        if budget < _THINKING_MIN or self._memory.refuses_budget(body["model"], budget):
+            return body
+        return {**body, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
     def _ready(self) -> Sender:
         self._sender = self._sender or self._make_sender()
         return self._sender
@@ -159,22 +178,6 @@ class AnthropicProvider:
             headers = endpoint_headers(key, self._access.headers, anthropic_version=_API_VERSION)
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
         return Sender(base_url, headers, http, endpoint)
-
-
-def _with_reasoning(body: dict[str, Any], effort: ReasoningEffort | None, *, is_budget: bool) -> dict[str, Any]:
-    """Add the reasoning effort. Models that accept no effort accept a budget of thinking tokens."""
-    if effort is None:
-        return body
-    if effort == "none":
-        return {**body, "thinking": {"type": "disabled"}}
-    if not is_budget:
-        config = {**body.get("output_config", {}), "effort": "low" if effort == "minimal" else effort}
-        return {**body, "thinking": {"type": "adaptive"}, "output_config": config}
-    # The thinking counts against the output limit, so half of it remains for the text
-    budget = min(_THINKING_TOKENS[effort], body["max_tokens"] // 2)
-    if budget < _THINKING_MIN:
-        return body
-    return {**body, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

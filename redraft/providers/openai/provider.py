@@ -13,7 +13,6 @@ from redraft.providers.openai.replies import read_reply
 from redraft.providers.openai.responses_api import ResponsesEvents, read_response, responses_body
 from redraft.providers.openai.streams import OpenAIChunks
 from redraft.providers.shared.capabilities import (
-    Adaptation,
     CapabilityMemory,
     adapted_chat,
     plain_parameters,
@@ -23,6 +22,7 @@ from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.media import openai_parts, with_data
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
+from redraft.providers.shared.refusals import Adaptation
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import named_schema
 from redraft.providers.shared.sending import Endpoint, Sender, endpoint_headers, sdk_headers

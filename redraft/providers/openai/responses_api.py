@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from redraft.errors import ProviderErrorCode
-from redraft.providers.shared.capabilities import Adaptation, adapted_chat, plain_parameters, with_schema_in_words
+from redraft.providers.shared.capabilities import adapted_chat, plain_parameters, with_schema_in_words
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer, selected_headers
 from redraft.providers.shared.media import responses_parts
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, UnusableReply, Usage, sendable
+from redraft.providers.shared.refusals import Adaptation
 from redraft.providers.shared.replies import (
     EMPTY,
     REASONING_ONLY,

@@ -266,3 +266,25 @@ def _described(schema: Mapping[str, Any]) -> str:
     limits = ", ".join(f"{key} {json.dumps(schema[key])}" for key in _STATED_LIMITS if key in schema)
     words = str(schema.get("description", ""))
     return f"{words} ({limits})".strip() if limits else words
+
+
+def schema_in(body: Mapping[str, Any]) -> Any:
+    """Return the schema in a request body of either wire format. None if the body has no schema."""
+    places = (
+        ("response_format", "json_schema", "schema"),
+        ("output_config", "format", "schema"),
+        ("text", "format", "schema"),
+    )
+    for place in places:
+        value: Any = body
+        for name in place:
+            value = cast("dict[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None
+
+
+def format_in(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the format of the reply in a request body of OpenAI's APIs; empty if it has none."""
+    of_response: Mapping[str, Any] = body.get("text") or {}
+    return body.get("response_format") or of_response.get("format") or {}

@@ -13,8 +13,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations.jobs import submit
-from redraft.providers.shared.capabilities import schema_in
-from redraft.providers.shared.schemas import WRAPPER, wraps
+from redraft.providers.shared.schemas import WRAPPER, schema_in, wraps
 from redraft.sandbox import processes
 from tests.model_server import ModelServer, Reply
 from tests.operations.driving import Driver, Killed, kill
