@@ -6,7 +6,7 @@ import hashlib
 import re
 import zlib
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -36,14 +36,26 @@ _SIGNATURES: dict[MediaType, re.Pattern[bytes]] = {
     "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
     PDF: re.compile(rb"%PDF-"),
 }
-_PAGE = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_STREAM = re.compile(rb"/ObjStm\b[^\x00]{0,400}?\bstream\r?\n", re.DOTALL)
+
+
+def _name(name: str) -> bytes:
+    """Return a pattern for a name in a PDF, in which `#` and two digits can stand for a letter."""
+    return b"/" + b"".join(b"(?:%c|(?i:#%02x))" % (letter, letter) for letter in name.encode())
+
+
+_PAGE = re.compile(_name("Type") + rb"\s*" + _name("Page") + rb"(?![A-Za-z])")
+_OBJECT_STREAM = re.compile(_name("ObjStm"))
+_DATA = re.compile(rb"\bstream\r?\n")
+_DICTIONARY_MAX = 400
+_STREAMS_MAX = 10_000
 # Most pages of a PDF that Anthropic reads; the number for a PDF whose pages cannot be counted
 PDF_PAGES_MAX = 600
 # A small file can unpack to gigabytes
 _UNPACKED_MAX = 20_000_000
 
 _IN_RESPONSES: dict[str, JsonValue] = {"readOnly": True}
+
+_COMPUTED = ("size", "digest", "pages", "url")
 
 Title = Annotated[Text, Field(max_length=200)]
 
@@ -54,6 +66,15 @@ class Attachment(StrictModel):
     media_type: MediaType
     data: str = Field(min_length=1, repr=False)
     title: Title | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, value: Any) -> Any:
+        sent = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if computed := [name for name in _COMPUTED if name in sent]:
+            words = "is computed from the data; leave out {names}"
+            raise PydanticCustomError("computed_field", words, {"names": ", ".join(computed), "field": computed[0]})
+        return cast("Any", value)
 
     @cached_property
     def content(self) -> bytes:
@@ -129,8 +150,9 @@ class _Shape:
 
 
 def _form_of(value: Any) -> str:
-    is_stored = isinstance(value, StoredAttachment) or (isinstance(value, dict) and "digest" in value)
-    return "stored" if is_stored else "sent"
+    if isinstance(value, dict):
+        return "stored" if "digest" in value and "data" not in value else "sent"
+    return "stored" if isinstance(value, StoredAttachment) else "sent"
 
 
 AnyAttachment = Annotated[
@@ -145,17 +167,22 @@ def media_type_of(content: bytes) -> MediaType | None:
 
 def _pages_max(content: bytes) -> int:
     """Return an upper bound of the pages of a PDF: the page objects, or the maximum if they cannot be counted."""
-    found, left = len(_PAGE.findall(content)), _UNPACKED_MAX
-    match = _STREAM.search(content)
-    while match:
-        end = content.find(b"endstream", match.end())
+    found, left, end = len(_PAGE.findall(content)), _UNPACKED_MAX, 0
+    for _ in range(_STREAMS_MAX):
+        stream = _OBJECT_STREAM.search(content, end)
+        if stream is None:
+            return min(found, PDF_PAGES_MAX) or PDF_PAGES_MAX
+        data = _DATA.search(content, stream.end(), stream.end() + _DICTIONARY_MAX)
+        end = content.find(b"endstream", data.end()) if data else -1
+        if data is None or end < 0:
+            return PDF_PAGES_MAX
+        unpacker = zlib.decompressobj()
         try:
-            unpacked = zlib.decompressobj().decompress(content[match.end() : end], left)
+            unpacked = unpacker.decompress(content[data.end() : end], left)
         except zlib.error:
             return PDF_PAGES_MAX
         found += len(_PAGE.findall(unpacked))
         left -= len(unpacked)
-        if end < 0 or left <= 0:
+        if left <= 0 or not unpacker.eof:
             return PDF_PAGES_MAX
-        match = _STREAM.search(content, end)
-    return min(found, PDF_PAGES_MAX) or PDF_PAGES_MAX
+    return PDF_PAGES_MAX

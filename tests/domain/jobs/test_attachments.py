@@ -48,6 +48,11 @@ def test_data_that_are_no_base64_are_refused(data: str):
     assert error(media_type="image/png", data=data)[0] == "/attachments/0/data"
 
 
+def test_data_with_fields_of_a_response_are_refused():
+    pointer, words = error(**attachment(PNG), digest="a" * 64, size=1)
+    assert (pointer, words) == ("/attachments/0/size", "is computed from the data; leave out size, digest")
+
+
 def test_an_unknown_type_is_refused():
     assert error(**attachment(b"II*\x00", "image/tiff"))[0] == "/attachments/0/media_type"
 
@@ -58,6 +63,12 @@ def test_an_unknown_type_is_refused():
         (pdf(3), 3),
         (pdf(4, packed=True), 4),
         (pdf(0), PDF_PAGES_MAX),
+        (pdf(3).replace(b"/Page ", b"/P#61g#65 ").replace(b"/Type", b"/#54ype"), 3),
+        (pdf(3, packed=True).replace(b"/ObjStm", b"/#4fbj#53tm"), 3),
+        (pdf(3) + b"/ObjStm without data", PDF_PAGES_MAX),
+        (pdf(3, packed=True).replace(b"\nendstream", b"")[:-9] + b"\nendstream", PDF_PAGES_MAX),
+        (pdf(3) + b"/ObjStm " * 600_000, PDF_PAGES_MAX),
+        (pdf(3) + (b"/ObjStm stream\n" + zlib.compress(b"") + b"endstream ") * 10_001, PDF_PAGES_MAX),
         (b"%PDF- /ObjStm stream\nno deflate endstream", PDF_PAGES_MAX),
         (b"%PDF- /Type /Page /ObjStm stream\n" + zlib.compress(bytes(30_000_000)) + b"endstream", PDF_PAGES_MAX),
     ],
