@@ -29,16 +29,20 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|passw|credential|sign
 _RANDOM_CHARS_MIN = 20
 
 
+# With a dollar per token, the cost of the largest call still fits the integers of the databases
+_Usd = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+
 class ModelPrice(BaseModel, frozen=True, extra="forbid"):
     """Prices in USD per million tokens.
 
     The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
     """
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
-    cached_input: float | None = Field(default=None, ge=0)
-    cache_write_input: float | None = Field(default=None, ge=0)
+    input: _Usd
+    output: _Usd
+    cached_input: _Usd | None = None
+    cache_write_input: _Usd | None = None
 
     @property
     def is_free(self) -> bool:

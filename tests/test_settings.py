@@ -159,6 +159,8 @@ E1 = {"format": "openai", "base_url": "http://h/v1"}
         ({"endpoints": {"e1": {**E1, "prices": {"e1:m": {"input": 1, "output": 1}}}}}, r"endpoints\.e1\.prices .* 'm'"),
         ({"model_limits": {"nowhere:m": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'nowhere:m'"),
         ({"model_limits": {"gpt-*": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'gpt-\\*'"),
+        ({"prices": {"openai:m": {"input": float("inf"), "output": 1}}}, r"prices\.openai:m\.input"),
+        ({"http_checks": {"tone": {"url": "http://u:p@h/"}}}, "without a user and a password"),
         ({"http_checks": {"500": {"url": "http://h/"}}}, "'500' is no name of a check"),
     ],
 )

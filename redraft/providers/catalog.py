@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import structlog
+
 from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef, parse_model
 from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid
@@ -16,6 +18,8 @@ from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.providers.targets import make_provider, targets_of
 from redraft.providers.unusable import UnusableProvider
 from redraft.settings import Settings
+
+log = structlog.get_logger()
 
 DEFAULT_OPENAI = ModelRef("openai", "gpt-6-luna")
 DEFAULT_ANTHROPIC = ModelRef("anthropic", "claude-haiku-5-5")
@@ -155,7 +159,11 @@ class ProviderCatalog:
         own = self._settings.prices.get(str(ref)) or (target and target.price_of(ref.name))
         # An endpoint with the address of a vendor has the prices of this vendor
         listed = ModelRef(target.format, ref.name) if target and not target.is_own_server else None
-        return price_nano_usd(ref, usage, own=own or None, listed=listed)
+        try:
+            return price_nano_usd(ref, usage, own=own or None, listed=listed)
+        except Exception:  # a reply that is paid must not be lost
+            log.exception("price_failed", model=str(ref))
+            return None
 
     def verdict_tokens(self, ref: ModelRef) -> int:
         """Return the output limit of the first call of an evaluation, in tokens."""

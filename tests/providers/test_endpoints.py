@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from redraft.domain.calls.model_names import ModelRef
+from redraft.endpoints import ModelPrice
 from redraft.errors import Invalid, ProviderError
 from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.protocol import Chat, Message, Usage
@@ -170,6 +171,12 @@ def test_prices_and_limits_are_those_of_the_endpoint(documented: Settings, catal
     assert (limit.name, limit.requests_per_minute, limit.calls_at_once) == ("groq:*", 30, None)
 
 
+def test_a_price_that_cannot_be_computed_is_unknown(documented: Settings):
+    endless = ModelPrice.model_construct(input=float("inf"), output=1.0, cached_input=None, cache_write_input=None)
+    odd = documented.model_copy(update={"prices": {"vllm:odd": endless}})
+    assert ProviderCatalog(odd).price(ModelRef("vllm", "odd"), MILLION) is None
+
+
 def test_an_endpoint_with_the_address_of_a_vendor_has_its_prices():
     work = ProviderCatalog(Settings(endpoints={"work": endpoint("https://api.openai.com/v1")}))  # pyright: ignore[reportArgumentType]
     assert work.price(ModelRef("work", "gpt-5-mini"), MILLION)
@@ -242,6 +249,8 @@ URL = "http://h/v1"
         ({"x": endpoint(URL, headers={"X-Y": "secret\n"})}, "endpoints.x.headers", "value of X-Y"),
         ({"x": endpoint(URL, limits={"per_minute": 1})}, "endpoints.x.limits.per_minute", "Extra inputs"),
         ({"x": endpoint(URL, prices={"m": {"input": -1, "output": 1}})}, "endpoints.x.prices.m.input", "greater"),
+        ({"x": endpoint(URL, prices={"m": {"input": 1, "output": 1e300}})}, "endpoints.x.prices.m.output", "less"),
+        ({"x": endpoint(URL, prices={"m": {"input": float("nan"), "output": 1}})}, "endpoints.x.prices.m.in", "finite"),
         ({"x": endpoint(URL, max_output_tokens=0)}, "endpoints.x.max_output_tokens", "greater"),
     ],
 )
