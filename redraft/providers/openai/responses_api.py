@@ -22,6 +22,11 @@ from redraft.providers.shared.replies import (
 from redraft.providers.shared.schemas import named_schema
 
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+_RUNNING = frozenset({"queued", "in_progress"})
+# The provider itself executes these tools, and the model then answers
+_SERVER_CALLS = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+)
 
 
 def responses_body(chat: Chat, adaptations: frozenset[Adaptation]) -> dict[str, Any]:
@@ -53,11 +58,14 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 class ResponsesEvents:
-    """The collector of a stream. Its last event has the whole response."""
+    """The collector of a stream. Its last event has the whole response; some servers omit the output there."""
 
     def __init__(self) -> None:
         self.is_ended = False
         self._response: dict[str, Any] = {}
+        self._items: list[dict[str, Any]] = []
+        self._pieces: list[str] = []
+        self._asides: set[str] = set()
 
     @property
     def is_whole(self) -> bool:
@@ -77,11 +85,27 @@ class ResponsesEvents:
         return {"error": error} if error else None
 
     def take(self, event: dict[str, Any]) -> str:
-        kind = text_of(event.get("type"))
-        if kind in _ENDS:
-            self._response = object_of(event.get("response"))
+        kind, item = text_of(event.get("type")), object_of(event.get("item"))
+        is_whole_body = not kind and event.get("status") not in _RUNNING
+        if is_whole_body or kind in _ENDS:
+            self._response = self._with_output(event if is_whole_body else object_of(event.get("response")))
             self.end()
-        return text_of(event.get("delta")) if kind == "response.output_text.delta" else ""
+        elif kind == "response.output_item.added" and not _is_answer(item):
+            self._asides.add(str(event.get("output_index")))
+        elif kind == "response.output_item.done":
+            self._items.append(item)
+        elif kind == "response.output_text.delta" and str(event.get("output_index")) not in self._asides:
+            self._pieces.append(text_of(event.get("delta")))
+            return self._pieces[-1]
+        return ""
+
+    def _with_output(self, response: dict[str, Any]) -> dict[str, Any]:
+        output = array_of(response.get("output")) or self._items
+        text = "".join(self._pieces)
+        if text and not any(object_of(item).get("type") == "message" for item in output):
+            part = {"type": "output_text", "text": text}
+            output = [*output, {"type": "message", "role": "assistant", "content": [part]}]
+        return {**response, "output": output} if response and output else response
 
     def end(self) -> None:
         # `[DONE]` alone is no response
@@ -102,9 +126,8 @@ def read_response(vendor: Vendor, answer: Answer) -> ChatReply:
     if body.get("error") or "output" not in body:
         raise failure_of_answer(vendor, answer)
     items = [object_of(item) for item in array_of(body.get("output"))]
-    parts = [
-        object_of(part) for item in items if item.get("type") == "message" for part in array_of(item.get("content"))
-    ]
+    messages = [item for item in items if item.get("type") == "message" and _is_answer(item)]
+    parts = [object_of(part) for message in messages for part in array_of(message.get("content"))]
     text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
     refusal = "".join(text_of(part.get("refusal")) for part in parts if part.get("type") == "refusal")
     reply = ChatReply(
@@ -115,6 +138,11 @@ def read_response(vendor: Vendor, answer: Answer) -> ChatReply:
     return reply
 
 
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    """Whether a message is no commentary on the way to the answer. Older models name no phase."""
+    return item.get("phase") in {None, "final_answer"}
+
+
 def _failure(
     vendor: Vendor, items: list[dict[str, Any]], refusal: str, reply: ChatReply
 ) -> tuple[ProviderErrorCode, str] | None:
@@ -123,7 +151,7 @@ def _failure(
     if failure := finish_failure(vendor, reply.finish_reason, reply.text):
         return failure
     kinds = {text_of(item.get("type")) for item in items}
-    if any(kind.endswith("_call") for kind in kinds):
+    if any(kind.endswith("_call") and kind not in _SERVER_CALLS for kind in kinds):
         return finish_failure(vendor, "tool_calls", reply.text)
     if reply.text.strip():
         return None

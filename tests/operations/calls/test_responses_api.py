@@ -8,12 +8,15 @@ import pytest
 from redraft.domain.calls.conversation import Chat, Media, Message
 from redraft.domain.calls.model_names import ModelRef
 from redraft.operations.admin.model_checks import check_model
-from redraft.providers.openai.responses_api import responses_body
+from redraft.providers.openai.responses_api import ResponsesEvents, read_response, responses_body
+from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.media import digests_in, with_data
+from redraft.providers.shared.protocol import UnusableReply
 from tests.model_server import ModelServer, Reply, Script
 from tests.model_server.scripts import Rule
 from tests.operations.driving import Driver
 
+VENDOR = Vendor("it", "K", "U")
 SCHEMA = {
     "type": "object",
     "properties": {"answer": {"type": "string"}},
@@ -121,6 +124,67 @@ def test_a_response_without_an_answer_is_the_same_error_as_elsewhere(
     play(model_server, [Reply(raw=body, events=as_events)])
     job = driver.run_new(stream=stream)
     assert (job.status, (job.error or {})["code"]) == ("failed", code)
+
+
+def of_phase(text: str, phase: str) -> dict[str, Any]:
+    return {"type": "message", "phase": phase, "content": [{"type": "output_text", "text": text}]}
+
+
+ANSWER = said(type="output_text", text="A.")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        [of_phase("Let me see.", "commentary"), of_phase("A.", "final_answer")],
+        [{"type": "web_search_call", "status": "completed"}, *ANSWER],
+    ],
+)
+def test_the_text_is_the_final_answer(output: list[dict[str, Any]]):
+    assert read_response(VENDOR, Answer(200, response(output=output), {})).text == "A."
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ([{"type": "new_client_call"}, *ANSWER], "calls a tool"),
+        ([{"type": "web_search_call"}], "no text"),
+        ([of_phase("Let me see.", "commentary")], "no text"),
+    ],
+)
+def test_a_response_without_a_final_answer_is_an_error(output: list[dict[str, Any]], message: str):
+    with pytest.raises(UnusableReply, match=message):
+        read_response(VENDOR, Answer(200, response(output=output), {}))
+
+
+ADDED = {"type": "response.output_item.added", "output_index": 0, "item": of_phase("", "commentary")}
+DELTAS = [
+    {"type": "response.output_text.delta", "output_index": 0, "delta": "Let me see."},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "A"},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "."},
+]
+ITEMS = [
+    {"type": "response.output_item.done", "output_index": index, "item": item}
+    for index, item in enumerate([of_phase("Let me see.", "commentary"), of_phase("A.", "final_answer")])
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "emitted"),
+    [
+        ([ADDED, *DELTAS, {"type": "response.completed", "response": response()}], "A."),
+        ([ADDED, *DELTAS, {"type": "response.completed", "response": {"status": "completed"}}], "A."),
+        ([ADDED, *DELTAS, *ITEMS, {"type": "response.completed", "response": response()}], "A."),
+        ([*ITEMS, {"type": "response.completed", "response": response()}], ""),
+        ([{**response(status="in_progress")}, response(output=ANSWER)], ""),
+    ],
+)
+def test_a_stream_loses_no_text(events: list[dict[str, Any]], emitted: str):
+    collector = ResponsesEvents()
+    assert all(collector.matches_format(event) for event in events)
+    assert "".join([collector.take(event) for event in events]) == emitted
+    assert collector.is_whole
+    assert read_response(VENDOR, Answer(200, collector.body(), {})).text == "A."
 
 
 @pytest.mark.parametrize("fault", ["stream_cut", "stream_end", "stream_error"])
