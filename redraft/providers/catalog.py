@@ -12,7 +12,7 @@ from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid
 from redraft.packages.entry_points import Extension, extensions
 from redraft.providers.packaged import make_packaged, name_error, unusable_message
-from redraft.providers.shared.prices import price_nano_usd
+from redraft.providers.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
 from redraft.providers.shared.transport import CALLS_LOOP
 from redraft.providers.targets import make_provider, targets_of

@@ -9,7 +9,7 @@ from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import Invalid
 from redraft.providers.catalog import DEFAULT_ANTHROPIC, DEFAULT_LOCAL, DEFAULT_OPENAI, ProviderCatalog
 from redraft.providers.local.provider import missing_part
-from redraft.providers.shared.prices import price_nano_usd
+from redraft.providers.prices import price_nano_usd
 from redraft.providers.shared.protocol import Usage
 from redraft.settings import ModelPrice, Settings
 

@@ -86,7 +86,7 @@ class ResponsesEvents:
 
     def take(self, event: dict[str, Any]) -> str:
         kind, item = text_of(event.get("type")), object_of(event.get("item"))
-        is_whole_body = not kind and event.get("status") not in _RUNNING
+        is_whole_body = not kind and text_of(event.get("status")) not in _RUNNING
         if is_whole_body or kind in _ENDS:
             self._response = self._with_output(event if is_whole_body else object_of(event.get("response")))
             self.end()
@@ -140,7 +140,7 @@ def read_response(vendor: Vendor, answer: Answer) -> ChatReply:
 
 def _is_answer(item: Mapping[str, Any]) -> bool:
     """Whether a message is no commentary on the way to the answer. Older models name no phase."""
-    return item.get("phase") in {None, "final_answer"}
+    return item.get("phase") is None or item["phase"] == "final_answer"
 
 
 def _failure(

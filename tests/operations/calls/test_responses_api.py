@@ -126,7 +126,7 @@ def test_a_response_without_an_answer_is_the_same_error_as_elsewhere(
     assert (job.status, (job.error or {})["code"]) == ("failed", code)
 
 
-def of_phase(text: str, phase: str) -> dict[str, Any]:
+def of_phase(text: str, phase: Any) -> dict[str, Any]:
     return {"type": "message", "phase": phase, "content": [{"type": "output_text", "text": text}]}
 
 
@@ -149,6 +149,7 @@ def test_the_text_is_the_final_answer(output: list[dict[str, Any]]):
     [
         ([{"type": "new_client_call"}, *ANSWER], "calls a tool"),
         ([{"type": "web_search_call"}], "no text"),
+        ([of_phase("A.", {"unknown": 1})], "no text"),
         ([of_phase("Let me see.", "commentary")], "no text"),
     ],
 )
@@ -176,7 +177,7 @@ ITEMS = [
         ([ADDED, *DELTAS, {"type": "response.completed", "response": {"status": "completed"}}], "A."),
         ([ADDED, *DELTAS, *ITEMS, {"type": "response.completed", "response": response()}], "A."),
         ([*ITEMS, {"type": "response.completed", "response": response()}], ""),
-        ([{**response(status="in_progress")}, response(output=ANSWER)], ""),
+        ([response(status="in_progress"), response(output=ANSWER)], ""),
     ],
 )
 def test_a_stream_loses_no_text(events: list[dict[str, Any]], emitted: str):
