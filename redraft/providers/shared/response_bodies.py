@@ -17,15 +17,22 @@ async def bytes_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator
     """Yield the decompressed body.
 
     Raises:
-        ProviderError: if the body is longer than the limit.
+        ProviderError: if the body is longer than the limit, or compressed more than once.
     """
+    # Compressed twice, even one part of a body can become gigabytes
+    if "," in response.headers.get("content-encoding", ""):
+        raise _refusal(vendor, response, "a body that is compressed more than once")
     size = 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > BODY_BYTES_MAX:
-            words = f"{vendor.capital} sent more than {BODY_BYTES_MAX // 1024**2} MB. Check {vendor.url_setting}."
-            raise ProviderError("provider_bad_request", words, http_status=response.status_code)
+            raise _refusal(vendor, response, f"more than {BODY_BYTES_MAX // 1024**2} MB")
         yield part
+
+
+def _refusal(vendor: Vendor, response: "httpx2.Response", what: str) -> ProviderError:
+    words = f"{vendor.capital} sent {what}. Check {vendor.url_setting}."
+    return ProviderError("provider_bad_request", words, http_status=response.status_code)
 
 
 async def texts_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator[str]:

@@ -12,14 +12,17 @@ from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.response_bodies import BODY_BYTES_MAX, bytes_of
 
 
-def test_a_small_body_that_unpacks_to_a_large_one_is_refused():
+@pytest.mark.parametrize(
+    ("encodings", "words"), [("gzip", "more than 64 MB"), ("gzip, gzip", "a body that is compressed more than once")]
+)
+def test_a_small_body_that_unpacks_to_a_large_one_is_refused(encodings: str, words: str):
     async def packed() -> AsyncIterator[bytes]:
         yield gzip.compress(bytes(BODY_BYTES_MAX + 1), 1)
 
     async def read() -> int:
-        response = httpx2.Response(200, headers={"content-encoding": "gzip"}, content=packed())
+        response = httpx2.Response(200, headers={"content-encoding": encodings}, content=packed())
         return sum([len(part) async for part in bytes_of(Vendor("the server", "KEY", "URL"), response)])
 
-    with pytest.raises(ProviderError, match=r"The server sent more than 64 MB\. Check URL\.") as refused:
+    with pytest.raises(ProviderError, match=rf"The server sent {words}\. Check URL\.") as refused:
         asyncio.run(read())
     assert not refused.value.retryable
