@@ -5,7 +5,6 @@ A paused turn is continued here within one call, because only this wire format h
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from redraft.domain.calls.conversation import ReasoningEffort, keep_stable_parts
@@ -200,10 +199,12 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 def _text_blocks(text: str, ends: Sequence[int]) -> list[dict[str, Any]]:
     """Return the parts of a text, with a cache breakpoint after each stable part that is long enough to be cached."""
-    starts = [0, *ends]
-    stable = [
-        {"type": "text", "text": text[start:end], "cache_control": {"type": "ephemeral"}}
-        for start, end in pairwise(starts)
-    ]
-    rest = text[starts[-1] :]
-    return [*stable, {"type": "text", "text": rest}] if rest.strip() else stable
+    blocks: list[dict[str, Any]] = []
+    start = 0
+    for end in ends:
+        # Anthropic refuses blank blocks
+        if text[start:end].strip():
+            blocks.append({"type": "text", "text": text[start:end], "cache_control": {"type": "ephemeral"}})
+            start = end
+    rest = text[start:]
+    return [*blocks, {"type": "text", "text": rest}] if rest.strip() else blocks

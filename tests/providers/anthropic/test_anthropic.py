@@ -118,6 +118,9 @@ def test_a_long_stable_part_ends_with_a_cache_breakpoint_and_nothing_is_lost(cat
     assert [len(part["text"]) for part in turn["content"]] == [5000, 100, 100]
     assert [part.get("cache_control") for part in turn["content"]] == [{"type": "ephemeral"}] * 2 + [None]
     assert "".join(part["text"] for part in turn["content"]) == text_sent
+    repeated = replace(chat, messages=(Message("user", "s" * 5000 + "  u", (5000, 5000, 5002)),))
+    (blank,) = catalog.get(chat.model).wire_body(repeated)["messages"]
+    assert [len(part["text"]) for part in blank["content"]] == [5000, 3]
     (short,) = catalog.get(chat.model).wire_body(replace(chat, messages=(Message("user", "x" * 4000, (3000,)),)))[
         "messages"
     ]
