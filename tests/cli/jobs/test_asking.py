@@ -115,7 +115,7 @@ def test_a_refused_key_is_4_with_words_and_advice(office: Shell, provider: Model
     done = office.run("ask", "Try.", *CRIT)
     assert (done.code, done.out) == (4, "")
     assert "The provider refused the key" in done.err
-    assert "redraft models check" in done.err
+    assert "redraft doctor" in done.err
     assert "Traceback" not in done.err
 
 

@@ -84,7 +84,7 @@ def test_a_profile_with_criteria_of_its_own_needs_no_draft(shell: Shell) -> None
     ("reply", "code", "words"),
     [
         (Reply(text="no json"), 1, "Give more details in the question"),
-        (Reply(status=401, raw={"error": {"message": "Incorrect API key provided"}}), 4, "redraft models check"),
+        (Reply(status=401, raw={"error": {"message": "Incorrect API key provided"}}), 4, "redraft doctor"),
         (Reply(status=500, raw={"error": {"message": "Oops"}}), 75, "Try again in a moment"),
     ],
 )
