@@ -1,6 +1,7 @@
 """Real parts for all tests: SQLite and PostgreSQL, Valkey, worker processes, a scripted model server."""
 
 import gc
+import logging
 import multiprocessing
 import os
 import sys
@@ -199,3 +200,12 @@ def start_worker() -> Iterator[Callable[..., WorkerProcess]]:
     yield start
     for worker in started:
         worker.remove()
+
+
+@pytest.fixture(autouse=True)
+def _level_of_logs() -> Iterator[None]:
+    """Restore the level, because a command in the process of the tests changes it."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)

@@ -108,6 +108,7 @@ def count_waits(caplog: pytest.LogCaptureFixture) -> int:
 def test_without_a_broker_everybody_is_let_in_at_once(
     start_api: Start, token: str, own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level("INFO")
     client = start_api(require_auth=True, requests_per_minute=1000, broker_url=own_valkey.url).client()
     assert left(ask(client, token)) == 999
     own_valkey.stop(kill=True)
@@ -124,6 +125,7 @@ def test_without_a_broker_everybody_is_let_in_at_once(
 def test_a_broker_that_hangs_holds_nobody_up(
     start_api: Start, token: str, own_valkey: ValkeyServer, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level("INFO")
     client = start_api(require_auth=True, broker_url=own_valkey.url).client()
     assert ask(client, token).status_code == 200
     # For longer than the client has patience
