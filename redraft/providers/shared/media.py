@@ -26,7 +26,7 @@ _TEXT_TOKENS_OF_PAGE = 3_000
 class _Place:
     """The place of a reference in a content part."""
 
-    holder: dict[str, Any]
+    holder: Any
     name: str
     is_data_url: bool
 
@@ -76,32 +76,36 @@ def with_data(body: Mapping[str, Any], files: Mapping[str, str] | None) -> Mappi
     return filled
 
 
-def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = message["content"]
-    return cast("list[dict[str, Any]]", content) if isinstance(content, list) else []
+def _parts(message: Any) -> list[dict[str, Any]]:
+    # The body of a package's provider may have any form
+    turn = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    content: Any = turn.get("content")
+    return [part for part in cast("list[Any]", content) if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _references(body: Mapping[str, Any]) -> Iterator[tuple[_Place, re.Match[str]]]:
     # Texts are not searched, so a reference that a user writes stays a text
-    for message in body.get("messages") or body.get("input") or ():
+    messages: Any = body.get("messages") or body.get("input")
+    for message in cast("list[Any]", messages) if isinstance(messages, list) else ():
         for part in _parts(message):
             place = _place_in(part)
-            found = _REFERENCE.fullmatch(str(place.holder[place.name])) if place else None
-            if place and found:
-                yield place, found
+            if place and isinstance(place.holder, dict):
+                found = _REFERENCE.fullmatch(str(cast("dict[str, Any]", place.holder).get(place.name)))
+                if found:
+                    yield place, found
 
 
 def _place_in(part: dict[str, Any]) -> _Place | None:
     kind = part.get("type")
     if kind == "image_url":
-        return _Place(part["image_url"], "url", is_data_url=True)
+        return _Place(part.get("image_url"), "url", is_data_url=True)
     if kind == "file":
-        return _Place(part["file"], "file_data", is_data_url=True)
+        return _Place(part.get("file"), "file_data", is_data_url=True)
     if kind == "input_image":
         return _Place(part, "image_url", is_data_url=True)
     if kind == "input_file":
         return _Place(part, "file_data", is_data_url=True)
-    return _Place(part["source"], "data", is_data_url=False) if kind in {"image", "document"} else None
+    return _Place(part.get("source"), "data", is_data_url=False) if kind in {"image", "document"} else None
 
 
 def tokens_max(ref: ModelRef, pages: int | None) -> int:
