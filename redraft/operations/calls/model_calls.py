@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt, SamplingParameters, keep_stable_parts
+from redraft.domain.calls.conversation import Chat, LimitOrigin, Prompt, SamplingParameters
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import TRUNCATED, job_error
@@ -22,7 +22,7 @@ from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
 from redraft.providers.shared.capabilities import loose_form, parameters_not_sent
 from redraft.providers.shared.output_limits import limit_name_in
-from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
+from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage, without_cache_marks
 from redraft.providers.shared.replies import REASONING_ONLY
 from redraft.providers.shared.schemas import schema_in, unwrapped, why_not_strict, wraps
 from redraft.redaction import redact_known, redact_known_values
@@ -142,17 +142,15 @@ def plan_call(
         "model": str(chat.model),
         "status": "started",
         "request": body,
-        "cache_key": _cache_key(services, chat, slot) if is_cached else None,
+        "cache_key": _cache_key(chat, body, slot) if is_cached else None,
     }
     return PlannedCall(slot, chat, body, row)
 
 
-def _cache_key(services: Services, chat: Chat, slot: Slot) -> str:
+def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
     """Return the key of the reply cache. Other candidates and retries have other keys, so that their replies differ."""
-    # The marks for the provider's cache are left out, because they do not change the reply
-    chat = replace(chat, messages=keep_stable_parts(chat.messages, 0))
-    body = services.providers.get(chat.model).wire_body(chat)
-    return hashlib.sha256(to_json([str(chat.model), body, slot.candidate, slot.seq])).hexdigest()
+    sent = without_cache_marks(body)
+    return hashlib.sha256(to_json([str(chat.model), sent, slot.candidate, slot.seq])).hexdigest()
 
 
 def make_call(

@@ -4,6 +4,7 @@ Each evaluator is asked `samples` times, about the whole rubric at once or about
 questions of a step are asked in parallel, and each reply is recorded at once.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,6 +48,7 @@ _kept: WeakKeyDictionary[Database, set[tuple[str, str]]] = WeakKeyDictionary()
 
 # By run: the hash of the first stable part of its latest prompt
 _first_parts: dict[str, int] = {}
+_first_parts_lock = threading.Lock()
 _RUNS_MAX = 256
 
 
@@ -161,10 +163,11 @@ def _with_repeated_parts(step: StepContext, prompt: Prompt) -> Prompt:
 
 def _is_as_before(run_id: str, first_part: int) -> bool:
     """Whether the previous prompt of this run in this process had the same first stable part."""
-    before = _first_parts.pop(run_id, None)
-    _first_parts[run_id] = first_part
-    if len(_first_parts) > _RUNS_MAX:
-        _first_parts.pop(next(iter(_first_parts)), None)
+    with _first_parts_lock:
+        before = _first_parts.pop(run_id, None)
+        _first_parts[run_id] = first_part
+        if len(_first_parts) > _RUNS_MAX:
+            del _first_parts[next(iter(_first_parts))]
     return before == first_part
 
 

@@ -48,6 +48,7 @@ from redraft.operations.steps.finished_steps import finish
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import started, worker_lost
+from redraft.providers.shared.protocol import without_cache_marks
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.statements import adding_together
@@ -281,19 +282,24 @@ def _drop_recorded(
 ) -> tuple[StepContext, list[PlannedCall]]:
     """Drop the planned calls whose replies the ledger already has.
 
-    After a continuation a recorded reply is used only if its request equals the planned one.
+    After a continuation a recorded reply is used only if its request equals the planned one. The marks for the
+    provider's cache do not count, because they depend on the iterations that may follow.
     """
     recorded = dict(step.recorded)
     missing: list[PlannedCall] = []
     for call in planned:
         row = recorded.get(call.slot.key)
-        if row is not None and step.job.continuations > 0 and row["request"] != call.row["request"]:
+        if row is not None and step.job.continuations > 0 and not _asks_the_same(row["request"], call.body):
             if row["status"] == "ok":
                 calls.release_slot(connection, row["id"])
             del recorded[call.slot.key]
         if call.slot.key not in recorded:
             missing.append(call)
     return replace(step, recorded=recorded), missing
+
+
+def _asks_the_same(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> bool:
+    return without_cache_marks(recorded) == without_cache_marks(planned)
 
 
 def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:

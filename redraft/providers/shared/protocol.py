@@ -5,7 +5,7 @@ A call returns a `ChatReply` or raises a `ProviderError`, so that no caller depe
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from redraft.domain.calls.conversation import Chat, LimitOrigin, Message, ReplySchema
 from redraft.errors import ProviderError, ProviderErrorCode
@@ -21,10 +21,12 @@ __all__ = [
     "UnusableReply",
     "Usage",
     "sendable",
+    "without_cache_marks",
 ]
 
 ADAPTATIONS_MAX = 8
 """Maximum number of retries of a refused call, each with one capability less."""
+_MARK = "cache_control"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,34 @@ class ChatReply:
 def sendable(text: str) -> str:
     """Replace lone surrogates (halves of characters) by `?`, because UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def without_cache_marks(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a request body without the marks for the provider's cache, which do not change the reply."""
+    messages: Any = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    return {**body, "messages": [_unmarked(message) for message in cast("list[Any]", messages)]}
+
+
+def _unmarked(message: Any) -> Any:
+    turn = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    content = turn.get("content")
+    if not isinstance(content, list) or not any(map(_is_marked, cast("list[Any]", content))):
+        return cast("Any", message)
+    parts, is_split = list[Any](), False
+    for part in (cast("dict[str, Any]", each) for each in cast("list[Any]", content) if isinstance(each, dict)):
+        plain = {name: value for name, value in part.items() if name != _MARK}
+        # A text is split after each mark
+        if is_split and "text" in plain:
+            plain = {**plain, "text": parts.pop()["text"] + plain["text"]}
+        parts.append(plain)
+        is_split = _is_marked(part)
+    return {**turn, "content": parts[0]["text"] if len(parts) == 1 else parts}
+
+
+def _is_marked(part: Any) -> bool:
+    return isinstance(part, dict) and _MARK in part
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from redraft.errors import ProviderError
 from redraft.providers.shared.error_bodies import ErrorBody, read_error_body
+from redraft.providers.shared.protocol import without_cache_marks
 from redraft.providers.shared.schemas import format_in
 
 Adaptation = Literal[
@@ -202,7 +203,7 @@ def _has_system(sent: Mapping[str, Any]) -> bool:
 
 
 def _has_cache_control(sent: Mapping[str, Any]) -> bool:
-    return any("cache_control" in part for message in sent.get("messages", ()) for part in message["content"])
+    return without_cache_marks(sent) != sent
 
 
 # The first matching rule decides. Names of parameters come before patterns. A refused schema is first replaced by JSON

@@ -166,6 +166,20 @@ def test_a_late_reply_serves_a_continuation_that_asks_the_same(
     assert len(model_server.requests("generate")) == 1
 
 
+def test_marks_for_the_cache_of_a_provider_make_no_other_question(
+    driver: Driver, interrupted: Interrupted, model_server: ModelServer
+):
+    model_server.script(generate=["late", "new"], evaluate=[0.9])
+    # The prompt of a single iteration has no mark, and that of several has one
+    job_id = driver.submit(model="anthropic:writer", instruct="Explain it. " * 500, iter_max=1)
+    interrupted(lambda: cancel(driver.services, job_id)).step(job_id)
+    continue_job(driver.services, job_id, ContinueJob(iter_max=2))
+    driver.go_on(job_id)
+    driver.run(job_id)
+    assert [each.answer for each in driver.iterations(job_id)] == ["late"]
+    assert len(model_server.requests("generate")) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "model", "feedback"),
     [
