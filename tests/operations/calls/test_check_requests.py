@@ -202,6 +202,11 @@ def test_a_broken_package_is_told_and_ends_no_worker(driver: Driver):
         driver.submit(rubric=packaged("missing"))
     with pytest.raises(Invalid, match="No installed package"):
         driver.submit(rubric=packaged("nobody"))
+    with pytest.raises(Invalid, match="REDRAFT_HTTP_CHECKS names no check 'unset'") as refused:
+        driver.submit(rubric=[{"id": "a", "kind": "check", "check": {"kind": "http", "value": "unset"}}])
+    assert [(each.pointer, each.code) for each in refused.value.errors] == [
+        ("/rubric/0/check/value", "unknown_check_name")
+    ]
     assert list(extension_errors(driver.services, "redraft.checks")) == ["missing"]
     assert list(extension_errors(driver.services, "redraft.profiles")) == ["empty"]
 
