@@ -9,7 +9,7 @@ from api.dependencies import ContextOf, ServicesOf
 from api.pages.parts.forms import Form, FormOf, new_token
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.domain.admin.scopes import DEFAULT_SCOPES, Scope
-from redraft.errors import Conflict
+from redraft.errors import Conflict, existing
 from redraft.operations.admin import keys
 from redraft.operations.admin.keys import NAME_CHARS_MAX
 from redraft.operations.services import Services
@@ -47,6 +47,12 @@ def create_key(request: Request, services: ServicesOf, form: FormOf) -> Response
         return _keys_page(request, services, created=_create(services, form), status=201)
     except Conflict as error:
         return _keys_page(request, services, trouble=error.message, status=409)
+
+
+@router.get("/revoke")
+def ask_to_revoke(request: Request, services: ServicesOf, key_id: str) -> Response:
+    key = existing(next((each for each in keys.list_keys(services) if each["id"] == key_id), None), "key", key_id)
+    return page(request, "settings/revoke_key.html", key=key, own_id=request.scope["state"].get("key_id"))
 
 
 @router.post("/revoke")

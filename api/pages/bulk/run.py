@@ -20,6 +20,7 @@ from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.bulk import deletion, run_listing, runs
 from redraft.operations.bulk.report_tables import run_tables
+from redraft.operations.bulk.resume_preview import ResumePreview, Retry, preview_resume
 from redraft.operations.bulk.run_listing import ItemFilter
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import webhooks
@@ -99,10 +100,40 @@ def cancel_run(services: ServicesOf, run_id: str) -> Response:
     return see_other(f"/runs/{run_id}", notice="canceled")
 
 
+@router.get("/resume")
+def ask_to_resume(request: Request, services: ServicesOf, run_id: str, retry: Retry = "open") -> Response:
+    return _resume_page(request, preview_resume(services, run_id, retry))
+
+
 @router.post("/resume")
-def resume_run(services: ServicesOf, run_id: str, form: FormOf) -> Response:
-    runs.resume_run(services, run_id, read_resume(form))
+def resume_run(request: Request, services: ServicesOf, run_id: str, form: FormOf) -> Response:
+    body = read_resume(form)
+    confirmed = form.text("items")[:9]
+    if confirmed.isdecimal() and (shown := preview_resume(services, run_id, body.retry)).items > int(confirmed):
+        # More items than the person has confirmed would cost more than the page has said
+        trouble = f"The run has changed: the button said {confirmed}, and now there are {shown.items} such items."
+        return _resume_page(request, shown, trouble, 409)
+    runs.resume_run(services, run_id, body)
     return see_other(f"/runs/{run_id}", notice="run_resumed")
+
+
+def _resume_page(request: Request, shown: ResumePreview, trouble: str | None = None, status: int = 200) -> Response:
+    counts = shown.run.counts
+    others = [
+        ("open", f"Resume {counts.canceled:,} canceled"),
+        ("failed", f"Retry {counts.failed:,} failed"),
+        ("errors", f"Resume {counts.canceled:,} and retry {counts.failed:,}"),
+    ]
+    has_both = bool(counts.canceled and counts.failed) and shown.run.status != "running"
+    kinds = [(shown.canceled, "resume", "canceled"), (shown.failed, "retry", "failed")]
+    verbs = [f"{verb} {number:,}" for number, verb, _ in kinds if number]
+    parts = [f"{number:,} {words}" for number, _, words in kinds if number]
+    asked = {
+        "verb": (" and ".join(verbs) or "Resume").capitalize(),
+        "words": f"{' and '.join(parts)} {'item is' if shown.items == 1 else 'items are'} started again.",
+    }
+    view: dict[str, Any] = {"asked": asked, "others": others if has_both else [], "trouble": trouble}
+    return page(request, "runs/resume.html", status, run=shown.run, shown=shown, **view)
 
 
 @router.post("/deliveries/{delivery_id}/redeliver")

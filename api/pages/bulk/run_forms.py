@@ -63,7 +63,7 @@ def read_run(form: Form) -> CreateRun:
 
 def read_resume(form: Form) -> ResumeRun:
     """Convert the form to a request to resume a run. Raises Invalid if the budget is not a number."""
-    body: dict[str, Any] = {"retry": "errors" if form.text("retry") == "errors" else "open"}
+    body: dict[str, Any] = {"retry": form.text("retry") or "open"}
     if form.text("max_cost_usd"):
         body["max_cost_usd"] = read_number(form.text("max_cost_usd"))
     return read(ResumeRun, body)

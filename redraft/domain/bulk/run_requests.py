@@ -44,8 +44,10 @@ class CreateRun(StrictModel):
 class ResumeRun(StrictModel):
     """The items to run again, and a new budget."""
 
-    retry: Literal["open", "errors"] = Field(
-        default="open", description="open: items that were not started or were canceled. errors: failed items as well."
+    retry: Literal["open", "errors", "failed"] = Field(
+        default="open",
+        description="open: items that were not started or were canceled. errors: failed items as well. failed: only "
+        "failed items.",
     )
     max_cost_usd: Budget | None = Field(
         default=None,

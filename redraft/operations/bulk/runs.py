@@ -195,7 +195,7 @@ def _cancel_all(services: Services, job_ids: list[str]) -> None:
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
-    """Start the canceled items of a run again, and the failed items if `retry` is `errors`.
+    """Start the canceled or the failed items of a run again, or both, as `retry` says.
 
     Other ended items are not repeated. A larger budget also continues the items that the old budget stopped.
 
@@ -214,13 +214,17 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
     with services.database.write() as connection:
         run = existing(runs.lock(connection, run_id), "run", run_id)
         stopped = _raise_budget(connection, run, body.max_cost_usd)
-        statuses = ["canceled"] if run.status != "running" else []
-        statuses += ["failed"] if body.retry == "errors" else []
-        reopened = run_items.requeue_statuses(connection, run_id, statuses) + stopped
+        reopened = run_items.requeue_statuses(connection, run_id, statuses_of(run.status, body.retry)) + stopped
         if reopened and run.status != "running":
             runs.resume(connection, run)
     scheduler.schedule(services, run_id)
     return get_run(services, run_id)
+
+
+def statuses_of(run_status: str, retry: str) -> list[str]:
+    """The statuses of the items that a resume with this `retry` starts again."""
+    statuses = ["canceled"] if run_status != "running" and retry != "failed" else []
+    return [*statuses, *(["failed"] if retry != "open" else [])]
 
 
 def _raise_budget(connection: Connection, run: RunRecord, max_cost_usd: float | None) -> int:

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 from redraft.storage.bulk.runs import RunRecord, is_active
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
+from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import exists, fetch_all
 from redraft.storage.engine.tables import calls, evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import is_accepted
@@ -118,6 +119,22 @@ def requeue_statuses(connection: Connection, run_id: str, statuses: Sequence[str
 def requeue(connection: Connection, run_id: str, numbers: Sequence[int]) -> None:
     """Queue these items again."""
     connection.execute(update(run_items).where(_is_one_of(run_id, numbers)).values(status="queued"))
+
+
+def errors_of_failed(connection: Connection, run_id: str) -> dict[str, int]:
+    """Return the number of failed items by error code, most frequent first. Without an error, the code is empty."""
+    code = func.coalesce(text_in(connection, jobs.c.error, "code"), "")
+    number = func.count()
+    query = select(code, number).select_from(run_items.outerjoin(jobs, jobs.c.id == run_items.c.job_id))
+    query = query.where(_is_in(run_id, "failed")).group_by(code).order_by(number.desc(), code)
+    return dict(connection.execute(query).all())
+
+
+def rows_of(connection: Connection, run: RunRecord, statuses: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Return the rows of the first items with these statuses."""
+    query = select(dataset_items.c.row).join_from(run_items, dataset_items, is_row_of(run))
+    query = query.where(_is_in(run.id, *statuses)).order_by(run_items.c.number).limit(limit)
+    return [row for row in connection.scalars(query) if row]
 
 
 def has_queued(connection: Connection, run_id: str) -> bool:

@@ -164,7 +164,9 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     sign_in(other, token)
     assert other.go("/settings/keys").get_by_role("row", name=re.compile("new.+yours")).count() == 1
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Revoke the <i>new</i> one").click()
+    page.get_by_role("link", name="Revoke … the <i>new</i> one").click()
+    assert "will be refused" in page.inner_text("main")
+    page.get_by_role("button", name="Revoke the key").click()
     expect(page.get_by_role("status").first).to_have_text("The key is revoked.")
     assert "/sign-in" in other.go("/").url
 

@@ -18,7 +18,7 @@ from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.settings import ModelPrice
 from tests.model_server import ModelServer, Reply
-from tests.operations.bulk.test_runs import dataset, rows, start, work_off
+from tests.operations.bulk.test_runs import dataset, rows, start, under_way, work_off
 from tests.operations.driving import Driver
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
@@ -192,11 +192,43 @@ def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript
     run = start(driver, rows(2), max_in_flight=1)
     reader.go(f"/runs/{run.id}")
     assert "Canceled." in reader.press("Cancel").text
+    assert "2 canceled items are started again." in reader.click("Resume 2").text
     assert "The run is resumed." in reader.press("Resume 2").text
     work_off(driver, run)
     assert REPORT in reader.go(f"/runs/{run.id}").text
-    reader.press("Retry 1 failed")
+    assert "The provider rejected the request" in reader.click("Retry 1 failed").text
+    reader.press("Retry 1")
     assert work_off(driver, run).counts.failed == 0
+
+
+def test_a_retry_starts_the_failed_items_only_and_names_its_cost(
+    start_api: Callable[..., ApiServer], make_services: Callable[..., Services], model_server: ModelServer
+):
+    price = ModelPrice(input=1.0, output=10.0)
+    prices = {"openai:writer": price, "openai:judge": price}
+    driver = Driver(make_services(prices=prices))
+    model_server.script(generate=[Reply(status=400), "fine"], evaluate=[0.9], case="r0")
+    run = start(driver, rows(4), max_in_flight=1)
+    driver.run(under_way(driver, run)[0])
+    runs.cancel_run(driver.services, run.id)
+    api = start_api(prices=prices)
+    reader = Reader.of(api)
+    reader.go(f"/runs/{run.id}")
+    both = reader.click("Resume 3")
+    choices = both.texts("a", both.one("nav[@aria-label='What to start']"))
+    assert choices == ["Resume 3 canceled", "Retry 1 failed", "Resume 3 and retry 1"]
+    asked = reader.click("Retry 1 failed")
+    assert "1 failed item is started again. No other item is started." in asked.text
+    assert re.search(r"at most \$0\.\d+", asked.text)
+    assert "no: the same request most likely fails again" in asked.text
+    # More items than the person has confirmed are not started
+    confirmed = {"retry": "errors", "items": "1"}
+    refused = api.client().post(f"/runs/{run.id}/resume", data=confirmed)
+    assert refused.status_code == 409
+    assert "the button said 1, and now there are 4 such items" in refused.text
+    assert "The run is resumed." in reader.press("Retry 1").text
+    ended = work_off(driver, run)
+    assert (ended.counts.succeeded, ended.counts.canceled, ended.counts.failed) == (1, 3, 0)
 
 
 def test_a_run_whose_budget_is_used_up_goes_on_with_a_larger_one(

@@ -1,0 +1,115 @@
+"""Shows what a resume of a run would start, and its maximum cost, before a person confirms it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from redraft.datasets.items import Item, ItemRequest, Merger
+from redraft.datasets.reports import Cost
+from redraft.datasets.rows import Row
+from redraft.domain.jobs.job_errors import TITLES
+from redraft.errors import RETRYABLE_CODES
+from redraft.operations.bulk import runs
+from redraft.operations.bulk.run_resources import Run
+from redraft.operations.calls.budgets import spent_of_run
+from redraft.operations.jobs.cost_estimates import cost_max
+from redraft.operations.resource_base import NANO
+from redraft.operations.services import Services
+from redraft.storage.bulk import run_items
+
+Retry = Literal["open", "failed", "errors"]
+Remedy = Literal["retry", "configure", "none"]
+
+# The cost of more rows is estimated from these, because each estimate validates a request
+_PRICED_MAX = 500
+# These failures end only after a change outside of the run, such as another key
+_CONFIGURED = frozenset({"provider_auth", "provider_quota", "unknown_model", "check_failed"})
+# The same job can succeed at another time, or with other sampled texts of a model
+_BY_CHANCE = frozenset({"empty_output", "evaluator_invalid", "schema_mismatch", "output_truncated"})
+_AT_ANOTHER_TIME = RETRYABLE_CODES | _BY_CHANCE | {"deadline_exceeded", "worker_lost", "canceled"}
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed items with the same error code, and whether a retry can help them.
+
+    `remedy` is `retry` if another attempt may succeed, `configure` if something outside of the run must change first,
+    and `none` if a retry sends the same request and most likely fails again.
+    """
+
+    code: str
+    title: str
+    items: int
+    remedy: Remedy
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePreview:
+    """What a resume would start. Nothing is stored.
+
+    Attributes:
+        items: the number of items that the resume starts: `canceled` and `failed` of them.
+        cost: the maximum cost, without what the items have cost already.
+        is_estimated: whether the cost is computed from the first items only.
+        budget_left: the part of the budget that is not spent, in USD; None without a budget.
+    """
+
+    run: Run
+    retry: Retry
+    canceled: int
+    failed: int
+    cost: Cost
+    is_estimated: bool
+    budget_left: Decimal | None
+    failures: Sequence[FailureGroup]
+
+    @property
+    def items(self) -> int:
+        return self.canceled + self.failed
+
+
+def preview_resume(services: Services, run_id: str, retry: Retry) -> ResumePreview:
+    """Count the items that a resume starts, and compute their maximum cost. Raises NotFound for an unknown run."""
+    run = runs.get_run(services, run_id)
+    statuses = runs.statuses_of(run.status, retry)
+    with services.database.read() as connection:
+        record = runs.find(connection, run_id)
+        rows = run_items.rows_of(connection, record, statuses, _PRICED_MAX)
+        codes = run_items.errors_of_failed(connection, run_id) if "failed" in statuses else {}
+        limit = record.max_cost_nano_usd
+        left = None if limit is None else max(0, limit - spent_of_run(connection, services, run_id))
+    made = Merger(run.defaults, run.overrides).items(Row(**row) for row in rows)
+    counted = {status: getattr(run.counts, status) if status in statuses else 0 for status in ("canceled", "failed")}
+    number = sum(counted.values())
+    return ResumePreview(
+        run,
+        retry,
+        **counted,
+        cost=cost_of(services, (item.request for item in made if isinstance(item, Item)), number),
+        is_estimated=number > len(rows),
+        budget_left=None if left is None else Decimal(left) / NANO,
+        failures=[FailureGroup(code, _title(code), items, remedy_of(code)) for code, items in codes.items()],
+    )
+
+
+def cost_of(services: Services, requests: Iterable[ItemRequest], number: int) -> Cost:
+    """The maximum cost of this number of jobs, of which these are the first. Further jobs cost as much on average."""
+    costs = [cost_max(services, request) for request in requests]
+    unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
+    known = [cost.usd for cost in costs if cost.usd is not None]
+    if len(known) < len(costs):
+        return Cost(None, unpriced)
+    total = sum(known, Decimal(0))
+    return Cost(total * number / len(costs) if costs else total)
+
+
+def remedy_of(code: str) -> Remedy:
+    """Whether a retry can help an item that failed with this code. An unknown code counts as one that it can help."""
+    if code in _CONFIGURED:
+        return "configure"
+    return "retry" if code in _AT_ANOTHER_TIME or code not in TITLES else "none"
+
+
+def _title(code: str) -> str:
+    return TITLES.get(code, "The cause is unknown")
