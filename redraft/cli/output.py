@@ -220,6 +220,14 @@ def cost_text(cost_usd: str | None) -> str:
     return "unknown cost" if cost_usd is None else f"${cost_usd}"
 
 
+def tokens_text(usage: Any) -> str:
+    """Return the numbers of tokens in words, such as `1,200 tokens in (1,000 cached), 350 out (200 reasoning)`."""
+    parts = (("cached", usage.cached_input_tokens), ("cache writes", usage.cache_write_tokens))
+    inputs = ", ".join(f"{number:,} {name}" for name, number in parts if number)
+    reasoning = f" ({usage.reasoning_tokens:,} reasoning)" if usage.reasoning_tokens else ""
+    return f"{usage.input_tokens:,} tokens in{inputs and f' ({inputs})'}, {usage.output_tokens:,} out{reasoning}"
+
+
 def usage_text(usage: Any) -> str:
     tokens = f"{usage.input_tokens + usage.output_tokens:,} tokens"
     return f"{usage.calls} {'call' if usage.calls == 1 else 'calls'} · {tokens} · {cost_text(usage.cost_usd)}"

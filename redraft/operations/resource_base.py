@@ -72,12 +72,21 @@ class StepError(Resource):
     )
 
 
-class UsageTotals(Resource):
+class CallTotals(Resource):
+    """The usage of several calls."""
+
     calls: int
     input_tokens: int
-    cached_input_tokens: int
+    cached_input_tokens: int = Field(description="Input tokens from the provider's cache; a part of the input tokens.")
+    cache_write_tokens: int = Field(
+        description="Input tokens that the provider wrote to its cache; a part of the input tokens."
+    )
     output_tokens: int
-    cost_usd: str | None
+    reasoning_tokens: int = Field(description="A part of the output tokens.")
+    cost_usd: str | None = Field(description="null: the price of some call is unknown.")
+
+
+class UsageTotals(CallTotals):
     latency_ms: int | None = Field(
         default=None, description="The time from the request to the end; null before the end."
     )

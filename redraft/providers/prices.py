@@ -42,7 +42,7 @@ def _own_price(price: ModelPrice, usage: Usage, input_tokens: int, output_tokens
 def _cache_tokens(usage: Usage, input_tokens: int) -> tuple[int, int]:
     """Return the input tokens that were read from the cache and written to it, together at most the input tokens."""
     read = min(usage.cached_input_tokens or 0, input_tokens)
-    return read, min(usage.cache_write_input_tokens or 0, input_tokens - read)
+    return read, min(usage.cache_write_tokens or 0, input_tokens - read)
 
 
 def _listed_price(ref: ModelRef, usage: Usage) -> int | None:

@@ -83,10 +83,14 @@ def _openai(asked: Asked, text: str, finish: str | None, usage: Mapping[str, int
             "prompt_tokens": usage["input"],
             "completion_tokens": usage["output"],
             "total_tokens": usage["input"] + usage["output"],
-            "prompt_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "prompt_tokens_details": _input_details(usage),
             "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning", 0)},
         },
     }
+
+
+def _input_details(usage: Mapping[str, int]) -> dict[str, int]:
+    return {"cached_tokens": usage.get("cached", 0), "cache_write_tokens": usage.get("written", 0)}
 
 
 def _responses(asked: Asked, text: str, finish: str | None, usage: Mapping[str, int]) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def _responses(asked: Asked, text: str, finish: str | None, usage: Mapping[str, 
         "output": [{"type": "reasoning", "id": "rs_1", "summary": []}, *([message] if text else [])],
         "usage": {
             "input_tokens": usage["input"],
-            "input_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "input_tokens_details": _input_details(usage),
             "output_tokens": usage["output"],
             "output_tokens_details": {"reasoning_tokens": usage.get("reasoning", 0)},
             "total_tokens": usage["input"] + usage["output"],
@@ -126,6 +130,7 @@ def _anthropic(asked: Asked, text: str, finish: str | None, usage: Mapping[str, 
             "input_tokens": usage["input"],
             "output_tokens": usage["output"],
             "cache_read_input_tokens": usage.get("cached", 0),
-            "cache_creation_input_tokens": 0,
+            "cache_creation_input_tokens": usage.get("written", 0),
+            "output_tokens_details": {"thinking_tokens": usage.get("reasoning", 0)},
         },
     }

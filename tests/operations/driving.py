@@ -22,6 +22,7 @@ from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.catalog import ProviderCatalog
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.tables import TOKENS
 from redraft.storage.engine.tables import jobs as jobs_table
 from redraft.storage.jobs import calls, jobs, transitions
 from redraft.storage.jobs.jobs import JobRecord
@@ -141,7 +142,7 @@ class Driver:
         assert Counter(e.type for e in events)["done"] == row.continuations + 1
         assert all(event.data["message"] and event.data["at"].endswith("Z") for event in events)
         assert row.calls == len(ledger)
-        for name in ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"):
+        for name in (*TOKENS, "cost_nano_usd"):
             assert getattr(row, name) == sum(each[name] or 0 for each in ledger), name
         slots = Counter(
             (each["iteration"], each["candidate"], each["step"], each["seq"])

@@ -61,7 +61,10 @@ class RunItem(BaseModel):
     evaluator_model: str | None
     calls: int
     input_tokens: int
+    cached_input_tokens: int
+    cache_write_tokens: int
     output_tokens: int
+    reasoning_tokens: int
     cost_usd: str | None
     seconds: float | None
     human_score: float | None

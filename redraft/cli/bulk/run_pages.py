@@ -54,7 +54,7 @@ def show_run(run: Run) -> None:
         ("repeat", f"{run.repeat}" if run.repeat > 1 else ""),
         ("in flight", f"at most {run.max_in_flight:,}"),
         ("calls", f"{run.usage.calls:,}"),
-        ("tokens", f"{run.usage.input_tokens:,} in, {run.usage.output_tokens:,} out"),
+        ("tokens", output.tokens_text(run.usage)),
         ("defaults", _fields(run.defaults)),
         ("overrides", _fields(run.overrides)),
         ("began", f"{output.age(run.created_at)} ago"),

@@ -78,7 +78,6 @@ def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continue
 
 def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
     usage = job.usage
-    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
     return [
         ("job", job.id),
         ("answers of", str(job.request["job_id"]) if job.kind == "rescore_answers" else ""),
@@ -92,7 +91,7 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
         ("audit", job.request.get("evaluation", {}).get("audit") or ""),
         ("created", f"{job.created_at:%Y-%m-%d %H:%M:%S} UTC, {output.age(job.created_at)} ago"),
         ("took", took),
-        ("usage", f"{count(usage.calls, 'call')}, {tokens}, {output.cost_text(usage.cost_usd)}"),
+        ("usage", f"{count(usage.calls, 'call')}, {output.tokens_text(usage)}, {output.cost_text(usage.cost_usd)}"),
         ("labels", ", ".join(f"{key}={value}" for key, value in job.metadata.items())),
         *(("note", in_options(warning.message)) for warning in job.warnings),
     ]

@@ -43,7 +43,8 @@ FAMILIES = {
     "calls_open": "Open calls to models.",
     "calls_5m": "Calls that ended in the last five minutes.",
     "call_seconds_5m": "Total duration of the calls that ended in the last five minutes.",
-    "tokens_5m": "Tokens of the calls that ended in the last five minutes; cached_input is a part of input.",
+    "tokens_5m": "Tokens of the calls that ended in the last five minutes; cached_input and cache_write are parts of "
+    "input, and reasoning is a part of output.",
     "cost_usd_5m": "Known cost of the calls that ended in the last five minutes.",
     "unpriced_calls_5m": "Calls with an unknown cost that ended in the last five minutes.",
     "webhook_deliveries": "Webhook deliveries that are pending or have failed.",
@@ -184,7 +185,7 @@ def _add_closed(gauges: Gauges, row: Mapping[str, Any], model: str) -> None:
         cached=str(bool(row["cached"])).lower(),
     )
     gauges.add("call_seconds_5m", row["latency_ms"] / 1000, model=model, type=row["type"])
-    for kind in ("input", "cached_input", "output"):
+    for kind in ("input", "cached_input", "cache_write", "output", "reasoning"):
         gauges.add("tokens_5m", row[f"{kind}_tokens"], model=model, kind=kind)
     gauges.add("cost_usd_5m", row["cost_nano_usd"] / 1e9, model=model)
     gauges.add("unpriced_calls_5m", row["unpriced"], model=model)

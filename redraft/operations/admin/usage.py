@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from redraft.errors import Invalid
-from redraft.operations.resource_base import Moment, Resource, cost_usd
+from redraft.operations.resource_base import CallTotals, Moment, Resource, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.admin import usage
 from redraft.storage.admin.usage import UsageFilter
@@ -17,16 +17,11 @@ DAYS_MAX = 366
 LINES_MAX = 1000
 
 
-class UsageSums(Resource):
+class UsageSums(CallTotals):
     """The usage of several calls, including failed calls."""
 
-    calls: int
     failed_calls: int
     cached_calls: int
-    input_tokens: int
-    cached_input_tokens: int = Field(description="A part of the input tokens.")
-    output_tokens: int
-    cost_usd: str | None = Field(description="null: the price of some call is unknown.")
     unpriced_calls: int = Field(description="Calls with an unknown cost.")
 
 

@@ -15,13 +15,14 @@ from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
 from redraft.storage.bulk import datasets, run_items
 from redraft.storage.bulk.runs import RunRecord
+from redraft.storage.engine.tables import TOKENS
 
 _PAGE = 200
 
 RESULT_COLUMNS = (
     *("custom_id", "repeat", "line", "status", "stop_reason", "success", "final_score", "final_answer"),
     *("first_score", "best_iteration", "iterations", "score_threshold", "model", "evaluator_model"),
-    *("calls", "input_tokens", "output_tokens", "cost_usd", "seconds", "human_score", "human_pass"),
+    *("calls", *TOKENS, "cost_usd", "seconds", "human_score", "human_pass"),
     *("evaluation_reasoning", "improvement_suggestions", "error_code", "error"),
     *("instruct", "reference", "metadata", "job_id"),
 )
@@ -193,7 +194,7 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
         **{name: item[name] for name in ("line", "model", "evaluator_model", "job_id")},
         "final_answer": result.get("final_answer"),
         "score_threshold": request.get("score_threshold"),
-        "calls": item["calls"] or 0,
+        **{name: item[name] or 0 for name in ("calls", *TOKENS)},
         "cost_usd": cost_usd(item["cost_nano_usd"] or 0) if found.cost_usd is not None else None,
         "error": found.error_words,
         "evaluation_reasoning": verdict and verdict["reasoning"],

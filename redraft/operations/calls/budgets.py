@@ -104,7 +104,7 @@ def _worst_usage(ref: ModelRef, body: Mapping[str, Any]) -> Usage:
     # A user's text cannot contain these bytes, because JSON puts a backslash before each of its quotes
     writes = input_tokens if b'"cache_control":' in sent else 0
     output_tokens = sent_limit(body) or OUTPUT_BOUND
-    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_input_tokens=writes)
+    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_tokens=writes)
 
 
 def worst_cost(services: Services, request: AnyRequest) -> int:

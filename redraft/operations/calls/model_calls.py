@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -328,17 +328,12 @@ class _Spent:
     def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
         cost = services.providers.price(planned.chat.model, usage)
         self.columns = {
-            "input_tokens": usage.input_tokens,
-            "cached_input_tokens": usage.cached_input_tokens,
-            "output_tokens": usage.output_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
+            **asdict(usage),
             "cost_nano_usd": cost,
         }
         self.sums = {
             "calls": 1,
-            "input_tokens": usage.input_tokens or 0,
-            "cached_input_tokens": usage.cached_input_tokens or 0,
-            "output_tokens": usage.output_tokens or 0,
+            **{name: count or 0 for name, count in asdict(usage).items()},
             "cost_nano_usd": cost or 0,
             "unpriced_calls": int(cost is None),
         }
@@ -383,7 +378,7 @@ def unsent(planned: PlannedCall) -> Outcome:
     """Return the outcome of a reserved call that was never sent. The failure is transient: the next worker sends it."""
     words = "This call was reserved and never sent: its worker had lost the job by then."
     error = {**job_error("worker_lost", words, model=str(planned.chat.model)), "retryable": True}
-    nothing = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd"), 0)
+    nothing = dict.fromkeys((*asdict(Usage()), "cost_nano_usd"), 0)
     row_update = {"status": "error", "error": error, **nothing}
     return Outcome(planned.slot, None, None, None, call_id=planned.row["id"], row_update=row_update, usage={"calls": 1})
 

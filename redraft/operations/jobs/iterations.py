@@ -10,7 +10,7 @@ from redraft.domain.evaluation.claims import Claim
 from redraft.domain.grounding.citations import Citation
 from redraft.domain.grounding.support import Unsupported
 from redraft.domain.jobs.loop import Attempt, met_before
-from redraft.operations.resource_base import Moment, Resource, StepError, cost_usd
+from redraft.operations.resource_base import CallTotals, Moment, Resource, StepError, cost_usd
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 
 Role = Literal["loop", "audit", "rescore"]
@@ -126,14 +126,9 @@ class GroundingResult(Resource):
     )
 
 
-class IterationUsage(Resource):
+class IterationUsage(CallTotals):
     """The usage of all calls that generated and evaluated an answer. `latency_ms` is the sum of their durations."""
 
-    calls: int
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
-    cost_usd: str | None
     latency_ms: int
 
 

@@ -70,7 +70,7 @@ def must_acquire(services: Services, asked: RefineQuestion) -> bool:
 
 def _usage(outcomes: list[Outcome]) -> UsageTotals:
     sums = sum_usage(outcomes)
-    counts = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, **sums, "calls": len(outcomes)}
+    counts = {**dict.fromkeys(UsageTotals.model_fields, 0), **sums, "calls": len(outcomes)}
     cost = cost_usd(sums.get("cost_nano_usd", 0), sums.get("unpriced_calls", 0))
     return UsageTotals.model_validate({**counts, "latency_ms": None, "cost_usd": cost})
 

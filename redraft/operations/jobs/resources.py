@@ -129,6 +129,9 @@ class Call(CallLine):
     truncated: bool
     response_headers: dict[str, str] | None
     cached_input_tokens: int | None
+    cache_write_tokens: int | None = Field(
+        description="Input tokens that the provider wrote to its cache; a part of the input tokens."
+    )
     reasoning_tokens: int | None
 
 

@@ -66,7 +66,7 @@ def usage_of(answers: Sequence[Answer]) -> Usage:
     return Usage(
         input_tokens=_sum([token_count(usage.get(key)) for usage in usages for key in _TOKENS_IN]),
         cached_input_tokens=_sum([token_count(usage.get("cache_read_input_tokens")) for usage in usages]),
-        cache_write_input_tokens=_sum([token_count(usage.get("cache_creation_input_tokens")) for usage in usages]),
+        cache_write_tokens=_sum([token_count(usage.get("cache_creation_input_tokens")) for usage in usages]),
         output_tokens=_sum([token_count(usage.get("output_tokens")) for usage in usages]),
         reasoning_tokens=_sum(
             [token_count(object_of(usage.get("output_tokens_details")).get("thinking_tokens")) for usage in usages]

@@ -68,7 +68,7 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=token_count(usage.get("prompt_tokens")),
         cached_input_tokens=token_count(details.get("cached_tokens")),
-        cache_write_input_tokens=token_count(details.get("cache_write_tokens")),
+        cache_write_tokens=token_count(details.get("cache_write_tokens")),
         output_tokens=_output_tokens(usage, reasoning),
         reasoning_tokens=reasoning,
     )

@@ -170,7 +170,7 @@ def _usage_of(body: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=token_count(usage.get("input_tokens")),
         cached_input_tokens=token_count(details.get("cached_tokens")),
-        cache_write_input_tokens=token_count(details.get("cache_write_tokens")),
+        cache_write_tokens=token_count(details.get("cache_write_tokens")),
         output_tokens=token_count(usage.get("output_tokens")),
         reasoning_tokens=token_count(object_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Float, Subquery, Table, and_, case, cast, fun
 from redraft.storage.admin.usage import is_unpriced
 from redraft.storage.engine.columns import DbNow, database_time
 from redraft.storage.engine.query_parts import fetch_all
-from redraft.storage.engine.tables import calls, jobs, webhook_deliveries
+from redraft.storage.engine.tables import TOKENS, calls, jobs, webhook_deliveries
 from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_open
 
 # Every job is due earlier than this time from now
@@ -71,7 +71,7 @@ def count_continuations(connection: Connection) -> int:
 def closed_calls(connection: Connection, *, within_s: float) -> Rows:
     """Return number and usage of the calls that ended in the last `within_s` seconds, by model, type and outcome."""
     names = ("model", "type", "status", "cached", "http_status")
-    sums = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
+    sums = (*TOKENS, "cost_nano_usd", "latency_ms")
     lately = _lately(connection, calls, (*names, *sums), within_s)
     columns = [lately.c[name] for name in names]
     query = select(

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, String, and_, cast, func, select
 
 from redraft.storage.engine.query_parts import fetch_all, matches
-from redraft.storage.engine.tables import calls, jobs
+from redraft.storage.engine.tables import TOKENS, calls, jobs
 
-_SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
+_SUMMED = (*TOKENS, "cost_nano_usd")
 
 
 @dataclass(frozen=True, slots=True)

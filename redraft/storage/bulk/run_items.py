@@ -15,7 +15,7 @@ from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import exists, fetch_all
-from redraft.storage.engine.tables import calls, evaluations, iterations, jobs
+from redraft.storage.engine.tables import TOKENS, calls, evaluations, iterations, jobs
 from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
@@ -26,7 +26,7 @@ DONE = ("succeeded", "failed")
 _ITEM = ("number", "position", "repeat", "status", "job_id", "errors")
 _JOB = (
     *("stop_reason", "best_score", "best_iteration", "iteration", "model", "evaluator_model", "error", "calls"),
-    *("input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls", "started_at", "finished_at"),
+    *(*TOKENS, "cost_nano_usd", "unpriced_calls", "started_at", "finished_at"),
 )
 _ROW = ("custom_id", "line", "human_score", "human_pass")
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, case, delete,
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.engine.columns import DbNow, database_time
-from redraft.storage.engine.tables import calls, jobs
+from redraft.storage.engine.tables import TOKENS, calls, jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class Sums:
     calls: int
     input_tokens: int
     cached_input_tokens: int
+    cache_write_tokens: int
     output_tokens: int
+    reasoning_tokens: int
     cost_nano_usd: int
     unpriced_calls: int
 
@@ -121,7 +123,7 @@ def list_page(connection: Connection, *, after: query_parts.ListPosition | None,
 
 
 def sums(connection: Connection, run_id: str) -> Sums:
-    names = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
+    names = ("calls", *TOKENS, "cost_nano_usd", "unpriced_calls")
     query = select(*(func.coalesce(func.sum(jobs.c[name]), 0) for name in names)).where(jobs.c.run_id == run_id)
     return Sums(*map(int, connection.execute(query).one()))
 

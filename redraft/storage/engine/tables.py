@@ -20,6 +20,8 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
     return sa.Index(name, *columns, unique=unique, postgresql_where=sa.text(where), sqlite_where=sa.text(where))
 
 
+TOKENS = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+"""The numbers of tokens of a call, and their sums in a job."""
 OTHER_KINDS = "kind <> 'generate_answer'"
 _LIVE = "status IN ('queued', 'running')"
 
@@ -74,7 +76,9 @@ jobs = sa.Table(
     sa.Column("calls", sa.Integer, nullable=False, default=0),
     sa.Column("input_tokens", sa.BigInteger, nullable=False, default=0),
     sa.Column("cached_input_tokens", sa.BigInteger, nullable=False, default=0),
+    sa.Column("cache_write_tokens", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("output_tokens", sa.BigInteger, nullable=False, default=0),
+    sa.Column("reasoning_tokens", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("cost_nano_usd", sa.BigInteger, nullable=False, default=0),
     sa.Column("unpriced_calls", sa.Integer, nullable=False, default=0),
     sa.Column("event_seq", sa.Integer, nullable=False, default=0),
@@ -97,9 +101,8 @@ jobs = sa.Table(
     # Covering indexes: outcomes and cost of a run are read from them without its jobs
     partial_index("ix_jobs_continued", "run_id", "finished_at", where="continuations > 0"),
     partial_index(
-        "ix_jobs_run_totals",
-        *("run_id", "stop_reason", "calls", "input_tokens", "cached_input_tokens", "output_tokens"),
-        *("cost_nano_usd", "unpriced_calls"),
+        "ix_jobs_run_usage",
+        *("run_id", "stop_reason", "calls", *TOKENS, "cost_nano_usd", "unpriced_calls"),
         where="run_id IS NOT NULL",
     ),
     sa.Index("ix_jobs_status_created", "status", "created_at", "id"),
@@ -250,6 +253,7 @@ calls = sa.Table(
     sa.Column("finish_reason", sa.String(40)),
     sa.Column("input_tokens", sa.BigInteger),
     sa.Column("cached_input_tokens", sa.BigInteger),
+    sa.Column("cache_write_tokens", sa.BigInteger),
     sa.Column("output_tokens", sa.BigInteger),
     sa.Column("reasoning_tokens", sa.BigInteger),
     sa.Column("cost_nano_usd", sa.BigInteger),

@@ -14,7 +14,7 @@ from redraft.domain.jobs.states import Step, StopReason
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import exists, fetch_all, fetch_one
 from redraft.storage.engine.statements import Change, add_rows, run
-from redraft.storage.engine.tables import calls, jobs
+from redraft.storage.engine.tables import TOKENS, calls, jobs
 
 # Iteration, candidate, and the number of the call among the calls for this candidate
 SlotKey = tuple[int, int, int]
@@ -48,9 +48,9 @@ _LOST_COLUMNS = (calls.c.job_id, calls.c.provider)
 _SLOT = ("job_id", "iteration", "candidate", "step", "seq")
 _CLOSE_COLUMNS = (
     *("cached", "response", "reply_text", "http_status", "response_headers", "finish_reason", "error"),
-    *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "latency_ms"),
+    *(*TOKENS, "cost_nano_usd", "latency_ms"),
 )
-_SUMMED = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "latency_ms")
+_SUMMED = (*TOKENS, "cost_nano_usd", "latency_ms")
 _SUMMARY_COLUMNS = (
     *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),

@@ -63,7 +63,9 @@ class JobRecord:
     calls: int
     input_tokens: int
     cached_input_tokens: int
+    cache_write_tokens: int
     output_tokens: int
+    reasoning_tokens: int
     cost_nano_usd: int
     unpriced_calls: int
     event_seq: int

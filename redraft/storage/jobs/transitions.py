@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, StopReason
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
-from redraft.storage.engine.tables import jobs
+from redraft.storage.engine.tables import TOKENS, jobs
 from redraft.storage.jobs.calls import has_other_reply
 from redraft.storage.jobs.jobs import JobRecord, as_record
 
@@ -56,7 +56,7 @@ ALONE_LOSSES_MAX = 2
 # A worker that stops in order releases its leases. So a lease that is only expired counts as lost, too
 LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
-_USAGE = ("calls", "input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
+_USAGE = ("calls", *TOKENS, "cost_nano_usd", "unpriced_calls")
 
 
 def claim(

@@ -33,7 +33,9 @@ def add_call(services: Services, submit_job: Callable[..., str]) -> Callable[...
             "request": {},
             "input_tokens": 10,
             "cached_input_tokens": 4,
+            "cache_write_tokens": 3,
             "output_tokens": 5,
+            "reasoning_tokens": 2,
             "cost_nano_usd": 1_000_000,
         }
         with services.database.write() as connection:
@@ -69,7 +71,9 @@ def test_calls_are_added_up_by_day_and_model(client: httpx2.Client, add_call: Ca
         "cached_calls": 1,
         "input_tokens": 30,
         "cached_input_tokens": 16,
+        "cache_write_tokens": 12,
         "output_tokens": 20,
+        "reasoning_tokens": 8,
         "cost_usd": None,
         "unpriced_calls": 1,
     }

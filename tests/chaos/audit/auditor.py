@@ -10,14 +10,14 @@ from typing import Any
 from sqlalchemy import select
 
 from redraft.storage.engine.bulk_tables import run_items, runs
-from redraft.storage.engine.tables import events, jobs, webhook_deliveries
+from redraft.storage.engine.tables import TOKENS, events, jobs, webhook_deliveries
 from redraft.storage.engine.unit_of_work import Database
 from tests.chaos.audit.rows import JobRows, Row, fingerprint, read_all
 from tests.chaos.driver import Submitted
 from tests.model_server.logbook import Entry
 from tests.support.receiver import Hit, is_signed
 
-_SUMS = ("input_tokens", "cached_input_tokens", "output_tokens", "cost_nano_usd")
+_SUMS = (*TOKENS, "cost_nano_usd")
 _BEGUN = "iteration.started"
 _TERMINAL = frozenset({"succeeded", "failed", "canceled"})
 # What lies between two statements of one unit of work while the machine is busy

@@ -11,6 +11,7 @@ from redraft.cli.bulk.finished_runs import exit_of_run
 from redraft.cli.bulk.run_progress import Pace, words_of
 from redraft.domain.bulk.gates import GateResult
 from redraft.operations.bulk.run_resources import Run
+from redraft.storage.engine.tables import TOKENS
 from tests.cli.bulk.dataset_rows import MESSY, rows, rows_file, write
 from tests.media import PDF, PNG, attachment
 from tests.model_server import ModelServer, Reply
@@ -176,7 +177,7 @@ def test_a_run_that_was_given_up_is_not_interrupted():
 
 def run_in(status: str, **counts: int) -> Run:
     names = ("queued", "running", "succeeded", "failed", "canceled", "invalid", "accepted")
-    usage = dict.fromkeys(("calls", "input_tokens", "cached_input_tokens", "output_tokens"), 0)
+    usage = dict.fromkeys(("calls", *TOKENS), 0)
     return Run(
         **dict.fromkeys(("id", "name", "dataset_id"), "x"),
         **dict.fromkeys(("stop_reason", "finished_at", "max_cost_usd", "webhook")),

@@ -32,7 +32,7 @@ def play(model_server: ModelServer, generate: Any = ("A",), evaluate: Any = (0.9
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_refusal_is_learned_and_the_ledger_is_the_same(driver: Driver, model_server: ModelServer, *, stream: bool):
-    usage = {"input": 100, "output": 50, "cached": 10, "reasoning": 40}
+    usage = {"input": 100, "output": 50, "cached": 10, "written": 20, "reasoning": 40}
     play(model_server, [Reply(text="An answer.", usage=usage)])
     sampling = {"temperature": 0.3, "seed": 7, "reasoning_effort": "low", "max_output_tokens": 500}
     job = driver.run_new(sampling=sampling, stream=stream)
@@ -41,7 +41,8 @@ def test_the_refusal_is_learned_and_the_ledger_is_the_same(driver: Driver, model
     assert (refused.status, refused.http_status, refused.cost_usd) == ("failed", 404, None)
     assert (written.status, written.finish_reason) == ("succeeded", "completed")
     counts = (written.input_tokens, written.cached_input_tokens, written.output_tokens, written.reasoning_tokens)
-    assert counts == (100, 10, 50, 40)
+    assert (*counts, written.cache_write_tokens) == (100, 10, 50, 40, 20)
+    assert (job.usage.reasoning_tokens, job.usage.cache_write_tokens) == (40, 20)
     assert written.request["reasoning"] == {"effort": "low"}
     assert (written.request["max_output_tokens"], written.request["store"]) == (500, False)
     assert written.request.get("stream", False) == stream

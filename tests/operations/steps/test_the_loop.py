@@ -344,14 +344,28 @@ def test_usage_is_the_sum_of_the_ledger_and_costs_what_the_prices_say(
 ):
     prices = {name: ModelPrice(input=1.0, output=10.0, cached_input=0.5) for name in ("openai:writer", "openai:judge")}
     driver = make_driver(prices=prices)
-    usage = {"input": 100, "output": 20, "cached": 40}
+    usage = {"input": 100, "output": 20, "cached": 40, "reasoning": 10}
     model_server.script(generate=[Reply(text="one", usage=usage)], evaluate=[Reply(score=0.9, usage=usage)])
     job = driver.run_new()
 
     assert (job.usage.calls, job.usage.input_tokens, job.usage.output_tokens) == (2, 200, 40)
-    assert job.usage.cached_input_tokens == 80
+    assert (job.usage.cached_input_tokens, job.usage.cache_write_tokens, job.usage.reasoning_tokens) == (80, 0, 20)
     assert job.usage.cost_usd == "0.00056"
     assert [call.cost_usd for call in driver.calls(job.id)] == ["0.00028", "0.00028"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_tokens_of_reasoning_and_of_writes_to_a_cache_are_in_the_ledger_and_the_sums(
+    driver: Driver, model_server: ModelServer, dialect: str, *, stream: bool
+):
+    usage = {"input": 100, "output": 20, "cached": 40, "written": 30, "reasoning": 8}
+    model_server.script(generate=[Reply(text="one", usage=usage)], evaluate=[Reply(score=0.9, usage=usage)])
+    job = driver.run_new(model=f"{dialect}:writer", evaluator_model=f"{dialect}:judge", stream=stream)
+    assert [(call.cache_write_tokens, call.reasoning_tokens) for call in driver.calls(job.id)] == [(30, 8), (30, 8)]
+    iteration = driver.iterations(job.id)[0]
+    for sums in (job.usage, iteration.usage):
+        assert (sums.cache_write_tokens, sums.reasoning_tokens) == (60, 16)
 
 
 def test_a_cost_is_unknown_as_soon_as_one_price_is(make_driver: Callable[..., Driver]):

@@ -112,6 +112,17 @@ def test_a_page_of_a_canceled_job_waits_for_the_call_that_was_out(
     expect(page.locator("header.job")).to_contain_text("12,345")
 
 
+def test_tokens_of_caches_and_reasoning_are_shown(client: httpx2.Client, services: Services, submit_job: Submit):
+    job_id = submit_job()
+    spent = {"input_tokens": 900, "cached_input_tokens": 700, "cache_write_tokens": 0, "output_tokens": 500}
+    with services.database.write() as connection:
+        connection.execute(calls.insert().values(**OPEN_CALL, job_id=job_id, **spent, reasoning_tokens=400))
+        connection.execute(jobs.update().values(**spent, reasoning_tokens=400))
+    for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/calls/{OPEN_CALL['id']}"):
+        shown = re.sub(r"<[^>]+>", "", client.get(path).text)
+        assert "900 in (700 cached, 0 cache writes), 500 out (400 reasoning)" in shown
+
+
 def test_an_answer_is_shown_while_it_is_evaluated(client: httpx2.Client, services: Services, submit_job: Submit):
     job_id = submit_job()
     iteration_id = add_iteration(services, job_id)

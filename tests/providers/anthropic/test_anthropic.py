@@ -70,7 +70,7 @@ def test_input_tokens_include_the_cache(server: ModelServer, ask: Ask):
     }
     server.script(generate=[message([text("x")], usage=usage)])
     got = ask("anthropic").usage
-    assert (got.input_tokens, got.cached_input_tokens, got.cache_write_input_tokens) == (45, 30, 5)
+    assert (got.input_tokens, got.cached_input_tokens, got.cache_write_tokens) == (45, 30, 5)
     assert (got.output_tokens, got.reasoning_tokens) == (7, 3)
 
 

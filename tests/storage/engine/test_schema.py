@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import jobs, metadata
+from redraft.storage.engine.tables import calls, jobs, metadata
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
@@ -35,11 +35,11 @@ def drift(database: Database) -> list[Any]:
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
 
-def downgrade(database: Database) -> None:
+def downgrade(database: Database, revision: str = "base") -> None:
     config = schema.make_config()
     with database.engine.connect() as connection:
         config.attributes["connection"] = connection
-        command.downgrade(config, "base")
+        command.downgrade(config, revision)
         connection.commit()
 
 
@@ -54,6 +54,20 @@ def test_the_schema_goes_down_to_nothing_and_up_again(database: Database):
     assert schema.current(database) is None
     schema.upgrade(database)
     assert drift(database) == []
+
+
+def test_jobs_of_earlier_releases_get_the_sum_of_their_reasoning_tokens(database: Database, add_job: AddJob):
+    job_id, other = add_job().id, add_job().id
+    slot = {"type": "generate", "step": "generate", "iteration": 1, "candidate": 1, "attempt": 1, "lease_token": 1}
+    row = {**slot, "job_id": job_id, "provider": "openai", "model": "openai:w", "status": "ok", "request": {}}
+    with database.write() as connection:
+        for number, tokens in enumerate((5, None, 7)):
+            connection.execute(insert(calls).values(**row, id=f"call_{number}", seq=number, reasoning_tokens=tokens))
+    downgrade(database, "0020")
+    schema.upgrade(database)
+    with database.read() as connection:
+        found = connection.execute(text("SELECT id, reasoning_tokens FROM jobs")).all()
+    assert dict(map(tuple, found)) == {job_id: 12, other: 0}
 
 
 def test_an_upgrade_at_head_changes_nothing(database: Database):
