@@ -27,13 +27,13 @@ def comparison_report(tables: ComparisonTables) -> Report:
         facts=(("New run", tables.new.id), ("Baseline", tables.baseline.id)),
         figures=_headline(found),
         gates=tables.gates,
-        notes=_notes(tables),
+        notes=notes_of(tables),
         sections=(
             # The other sections show the remaining sentences
             Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2]),
             _flips(found),
             _left_out(found),
-            _sides(tables),
+            Section("sides", "The two runs", (), (sides_of(tables),)),
         ),
     )
 
@@ -63,7 +63,8 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
     )
 
 
-def _notes(tables: ComparisonTables) -> tuple[str, ...]:
+def notes_of(tables: ComparisonTables) -> tuple[str, ...]:
+    """Caveats about what the two runs do not have in common."""
     old, new = tables.baseline, tables.new
     notes = [f"The run {facts.name} is {facts.status}." for facts in (old, new) if facts.status != "succeeded"]
     if old.score_threshold != new.score_threshold:
@@ -118,13 +119,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def _sides(tables: ComparisonTables) -> Section:
+def sides_of(tables: ComparisonTables) -> Table:
+    """The settings of both runs side by side."""
     pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
     rows = [("Name", tables.baseline.name, tables.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]
     rows.append(("Cost", _cost(tables.baseline), _cost(tables.new)))
-    table = Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
-    return Section("sides", "The two runs", (), (table,))
+    return Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
 
 
 def _cost(facts: RunFacts) -> str:

@@ -1,9 +1,10 @@
 """Formats figures as short texts for table cells. An unknown figure is a dash."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from redraft.domain.bulk.comparison_metrics import Metric, Unit
 from redraft.domain.bulk.phrases import dollars, percent
 from redraft.domain.statistics.estimates import Correlation, Estimate, Mean
 
@@ -46,6 +47,22 @@ def row(name: str, mean: _Interval, written: Callable[[float | None], str] = sco
     return name, written(mean.value if mean else None), span(mean, written)
 
 
+def metric(found: Metric) -> tuple[str, str]:
+    """Format both values of a metric, and their difference with its interval."""
+    value, difference = _UNITS[found.unit]
+    interval = span(found.difference, difference)
+    words = "no interval: too few rows" if interval == DASH else f"95 % interval {interval}"
+    return f"{value(found.baseline)} → {value(found.new)}", f"{difference(found.difference.value)}, {words}"
+
+
+def _signed(written: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda value: ("-" if value < 0 else "+") + written(abs(value))
+
+
+def _price(value: float) -> str:
+    return price(Decimal(repr(value)))
+
+
 def money(cost: Decimal | None) -> str:
     return "unknown" if cost is None else dollars(cost)
 
@@ -77,3 +94,12 @@ def moment(at: datetime | None) -> str:
 
 def listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) or DASH
+
+
+# How a value and a difference of each unit are written
+_UNITS: Mapping[Unit, tuple[Callable[[float], str], Callable[[float], str]]] = {
+    "share": (percent, points),
+    "score": (score, change),
+    "usd": (_price, _signed(_price)),
+    "seconds": (seconds, _signed(seconds)),
+}

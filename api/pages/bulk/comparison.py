@@ -1,77 +1,127 @@
-"""The pages that compare two runs, and the two answers to a row."""
+"""The pages that compare runs row by row, and the answers of all runs to one row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
-from fastapi import Query, Request, Response
-from markupsafe import Markup
+from fastapi import Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run import REPORTED_AT_ONCE
 from api.pages.parts.rendering import address, page, pages_router, see_other
-from redraft.domain.bulk.row_alignment import RowPair
-from redraft.domain.text.diffs import compare_words
+from redraft.domain.bulk.comparison_metrics import Metric
+from redraft.domain.bulk.row_alignment import Change
+from redraft.domain.text.diffs import Diff, compare_words
+from redraft.errors import Invalid
 from redraft.operations.bulk import run_listing, runs
-from redraft.operations.bulk.report_tables import compare_by_row
+from redraft.operations.bulk.comparison_matrix import RUNS_MAX, Matrix, RowQuery, Sort, compare_runs
+from redraft.operations.bulk.run_listing import Side
+from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
-from redraft.reports.html import render_body
+from redraft.reports import wording
 
 router = pages_router("/runs/compare")
 
 _ROWS = 50
 _CHOICES = 100
+_CHANGED = frozenset(each for each in Change if each.is_change)
+SORTS: Mapping[Sort, str] = {
+    "change": "change",
+    "difference": "largest loss",
+    "score": "lowest score",
+    "cost": "highest cost",
+    "time": "longest time",
+    "row": "row",
+}
 RunId = Annotated[str, Query(max_length=40)]
+RunIds = Annotated[list[str], Query(max_length=10)]
+
+
+def read_query(
+    change: Annotated[list[str], Query(max_length=10)] = [],  # noqa: B006
+    label: Annotated[str, Query(max_length=600)] = "",
+    sort: Sort = "change",
+    after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+) -> RowQuery:
+    return RowQuery(_changes(change), _metadata(label), sort, after, _ROWS)
 
 
 @router.get("")
 async def compare(
     request: Request,
     context: ContextOf,
-    run: Annotated[list[str], Query(max_length=10)] = [],  # noqa: B006
+    query: Annotated[RowQuery, Depends(read_query)],
+    run: RunIds = [],  # noqa: B006
     baseline: RunId = "",
-    changed: Literal["1"] | None = None,
-    after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
     report: Literal["1"] | None = None,
 ) -> Response:
-    if not baseline or len(run) != 1:
+    if not baseline or not run:
         return await run_in_threadpool(_choose, request, context.services, [*filter(None, [baseline, *run])])
-    both = [await run_in_threadpool(runs.get_run, context.services, each) for each in (baseline, run[0])]
+    chosen = [baseline, *run]
+    found = [await run_in_threadpool(runs.get_run, context.services, each) for each in chosen]
     # A large comparison takes seconds, so it is computed only on request
-    is_small = sum(each.counts.total for each in both) <= 2 * REPORTED_AT_ONCE
-    body, pairs = None, ()
+    is_small = sum(each.counts.total for each in found) <= len(found) * REPORTED_AT_ONCE
+    matrix = None
     if report or is_small:
-        body, pairs = await to_thread.run_sync(_compare, context.services, baseline, run[0], limiter=context.reports)
-    shown = _rows(request, pairs, changed=changed is not None, after=after)
-    return page(request, "runs/compare.html", baseline=both[0], new=both[1], body=body, **shown)
+        matrix = await to_thread.run_sync(compare_runs, context.services, chosen, query, limiter=context.reports)
+    shown = _shown(request, matrix, query) if matrix else {}
+    return page(request, "runs/compare.html", runs=found, matrix=matrix, **shown)
+
+
+def _changes(names: Sequence[str]) -> frozenset[Change]:
+    if names == ["changed"]:
+        return _CHANGED
+    known = {each.name.lower(): each for each in Change}
+    if unknown := [name for name in names if name not in known]:
+        raise Invalid.at("/change", f"There is no change {unknown[0][:80]}.", "invalid_filter")
+    return frozenset(known[name] for name in names)
+
+
+def _metadata(label: str) -> dict[str, str]:
+    if not label:
+        return {}
+    key, equals, value = label.partition("=")
+    if not equals or not key.strip():
+        raise Invalid.at("/label", "Write a label as key=value.", "invalid_filter")
+    return {key.strip(): value.strip()}
 
 
 def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Response:
-    # If two runs were selected in the list, the older run is the baseline
-    if len(chosen) == 2 and chosen[0] != chosen[1]:
-        older, newer = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
-        return see_other("/runs/compare", baseline=older.id, run=newer.id)
+    # Of the runs that were selected in the list, the oldest is the baseline
+    if 2 <= len(set(chosen)) == len(chosen) <= RUNS_MAX:
+        ordered = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
+        baseline, *others = [each.id for each in ordered]
+        return see_other("/runs/compare", baseline=baseline, run=others)
     known, _ = run_listing.list_runs(services, cursor=None, limit=_CHOICES)
-    return page(request, "runs/choose.html", runs=known, chosen=[*chosen, "", ""][:2], number=len(chosen))
+    view: dict[str, Any] = {"chosen": [*chosen, "", ""][:2], "number": len(chosen), "most": RUNS_MAX}
+    return page(request, "runs/choose.html", runs=known, **view)
 
 
-def _compare(services: Services, baseline_id: str, run_id: str) -> tuple[Markup, Sequence[RowPair]]:
-    tables, pairs = compare_by_row(services, baseline_id, run_id)
-    return render_body(tables), pairs
-
-
-def _rows(request: Request, pairs: Sequence[RowPair], *, changed: bool, after: int) -> dict[str, Any]:
-    wanted = [pair for pair in pairs if pair.change.is_change] if changed else pairs
+def _shown(request: Request, matrix: Matrix, query: RowQuery) -> dict[str, Any]:
+    has_more = matrix.number > query.after + _ROWS
+    names = list(dict.fromkeys(metric.name for each in matrix.against for metric in each.metrics))
+    figures = [(name, [_figure(each.metrics, name) for each in matrix.against]) for name in names]
+    filters = [(each.name.lower(), each.words, matrix.counts[each]) for each in Change if matrix.counts.get(each)]
+    changed = sum(matrix.counts.get(each, 0) for each in _CHANGED)
     return {
-        "rows": wanted[after : after + _ROWS],
-        "number": len(wanted),
-        "changes": sum(pair.change.is_change for pair in pairs),
-        "is_changed_only": changed,
-        "next_address": address(request, after=after + _ROWS) if len(wanted) > after + _ROWS else None,
-        "is_first": after == 0,
+        "figures": figures,
+        "filters": [("changed", "changed", changed), *filters],
+        "total": sum(matrix.counts.values()),
+        "next_address": address(request, after=query.after + _ROWS) if has_more else None,
+        "is_first": query.after == 0,
+        "changes": request.query_params.getlist("change"),
+        "label": request.query_params.get("label", ""),
+        "sort": query.sort,
+        "sorts": SORTS,
     }
+
+
+def _figure(metrics: Sequence[Metric], name: str) -> tuple[str, str] | None:
+    """The values of both runs, and the difference with its interval; None if no row has the figure in both."""
+    metric = next((each for each in metrics if each.name == name), None)
+    return metric and wording.metric(metric)
 
 
 @router.get("/row")
@@ -79,13 +129,34 @@ def show_row(
     request: Request,
     services: ServicesOf,
     baseline: RunId,
-    run: RunId,
     row: Annotated[str, Query(max_length=2000)],
+    run: RunIds = [],  # noqa: B006
     repeat: Annotated[int, Query(ge=1, le=100)] = 1,
 ) -> Response:
-    """Show the question of a row, both answers, and their differences word by word."""
-    sides = run_listing.get_sides(services, baseline, run, row, repeat)
-    answers = [each.answer if each else None for each in (sides.baseline, sides.new)]
-    diff = compare_words(answers[0], answers[1]) if answers[0] and answers[1] else None
-    repeats = min(sides.baseline_run.repeat, sides.new_run.repeat)
-    return page(request, "runs/row.html", sides=sides, row=row, repeat=repeat, repeats=repeats, diff=diff)
+    """Show the question of a row, all answers, their differences word by word, and the verdicts by criterion."""
+    sides = run_listing.get_sides(services, [baseline, *run][:RUNS_MAX], row, repeat)
+    known = [side for _, side in sides if side]
+    shown: dict[str, Any] = {
+        "question": next((side.question for side in known if side.question), None),
+        "diffs": _diffs(sides),
+        "criteria": _criteria([side for _, side in sides]),
+        "repeats": min(run.repeat for run, _ in sides),
+    }
+    return page(request, "runs/row.html", sides=sides, row=row, repeat=repeat, **shown)
+
+
+def _diffs(sides: Sequence[tuple[Run, Side | None]]) -> list[tuple[Run, Diff]]:
+    """Compare the answer of the first run with those of the others."""
+    first = sides[0][1]
+    if first is None or not first.answer:
+        return []
+    return [(run, compare_words(first.answer, side.answer)) for run, side in sides[1:] if side and side.answer]
+
+
+def _criteria(sides: Sequence[Side | None]) -> list[tuple[str, list[Any]]]:
+    """Each criterion with its result in each run, in the order of the first run that has it."""
+    by_side = [
+        {each.id: each for each in side.evaluation.criteria} if side and side.evaluation else {} for side in sides
+    ]
+    texts = {name: each.text or each.id for criteria in by_side for name, each in criteria.items()}
+    return [(words, [criteria.get(name) for criteria in by_side]) for name, words in texts.items()]

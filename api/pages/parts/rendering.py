@@ -68,9 +68,13 @@ def page(
     return HTMLResponse(rooted(content), status, {**HEADERS, **(headers or {})})
 
 
-def see_other(path: str, **query: str) -> RedirectResponse:
+def see_other(path: str, **query: str | Sequence[str]) -> RedirectResponse:
     # With 303, a reload of the page does not send the form again
-    return RedirectResponse(f"{path}?{urlencode(query)}" if query else path, 303)
+    return RedirectResponse(f"{path}?{querystring(query)}" if query else path, 303)
+
+
+def querystring(query: Mapping[str, str | Sequence[str]]) -> str:
+    return urlencode(query, doseq=True)
 
 
 def own_path(wanted: str | None) -> str:
@@ -110,6 +114,7 @@ def environment() -> Environment:
     job_names = ("ending", "repeats_criteria", "criteria_words", "beside_criteria")
     known: dict[str, Any] = made.filters
     known |= {name: getattr(filters, name) for name in names}
+    known["querystring"] = querystring
     known |= {name: getattr(job_words, name) for name in job_names} | {"markdown": render_markdown}
     known_everywhere: dict[str, Any] = made.globals
     known_everywhere |= {"asset": asset, "address": address, "version": version("redraft")}

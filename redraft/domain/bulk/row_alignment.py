@@ -50,15 +50,18 @@ class RowPair:
         return self.new.score - self.baseline.score
 
 
-def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome]) -> list[RowPair]:
-    """Return all rows of both runs, ordered by kind of change, size of change, and name."""
+def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *others: Sequence[ItemOutcome]) -> list[RowPair]:
+    """Return all rows of the runs, ordered by kind of change, size of change, and name.
+
+    Rows of `others` that neither run has are `NO_VERDICT`.
+    """
     before, after = by_row(baseline), by_row(new)
     evaluated_before, evaluated_after = verdicts_of(before), verdicts_of(after)
     pairs: list[RowPair] = []
-    for name in before.keys() | after.keys():
+    for name in before.keys() | after.keys() | {item.custom_id for other in others for item in other}:
         old, fresh = evaluated_before.get(name), evaluated_after.get(name)
         change = _change(old, fresh)
-        if name not in before or name not in after:
+        if (name in before) != (name in after):
             change = Change.ONLY_IN_BASELINE if name in before else Change.ONLY_IN_NEW
         has_answer = any(item.iterations for run in (before, after) for item in run.get(name, ()))
         pairs.append(RowPair(name, change, old, fresh, has_answer))

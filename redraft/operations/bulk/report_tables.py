@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import Row
 from redraft.domain.bulk.comparison import compare
-from redraft.domain.bulk.row_alignment import RowPair, align
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, run_results, runs
@@ -32,12 +31,7 @@ def run_tables(services: Services, run_id: str) -> RunTables:
 
 
 def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:
-    """Compare a run with a baseline; raises the errors of `compare_by_row`."""
-    return compare_by_row(services, baseline_id, run_id)[0]
-
-
-def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[ComparisonTables, list[RowPair]]:
-    """Compare a run with a baseline, and pair their rows.
+    """Compare a run with a baseline.
 
     Raises NotFound if a run does not exist, and Invalid if both ids are the same (code `same_run`).
     """
@@ -45,7 +39,7 @@ def compare_by_row(services: Services, baseline_id: str, run_id: str) -> tuple[C
         raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
     baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
     before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
-    return ComparisonTables(baseline, new, compare(before, after, name=baseline.name)), align(before, after)
+    return ComparisonTables(baseline, new, compare(before, after, name=baseline.name))
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:

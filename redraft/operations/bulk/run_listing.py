@@ -12,7 +12,8 @@ from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 from redraft.operations.bulk.run_resources import Run, RunCounts, counts_of
 from redraft.operations.cursors import next_cursor, read_cursor
-from redraft.operations.jobs import webhooks
+from redraft.operations.jobs import queries, webhooks
+from redraft.operations.jobs.iterations import Evaluation
 from redraft.operations.jobs.resources import WebhookDelivery
 from redraft.operations.resource_base import Moment, Resource, cost_usd
 from redraft.operations.services import Services
@@ -98,7 +99,7 @@ class ItemLine(Resource):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The result of a row in one of two runs."""
+    """The result of a row in one of the compared runs. `evaluation` is that of the best iteration."""
 
     job_id: str | None
     status: str
@@ -106,16 +107,7 @@ class Side:
     score: float | None
     answer: str | None
     question: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """A row in a baseline and in a new run. A side is None if its run does not have the row."""
-
-    baseline_run: Run
-    new_run: Run
-    baseline: Side | None
-    new: Side | None
+    evaluation: Evaluation | None
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
@@ -203,19 +195,23 @@ def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:
     return ItemLine.model_validate({**item, **computed})
 
 
-def get_sides(services: Services, baseline_id: str, run_id: str, custom_id: str, repeat: int) -> Sides:
-    """A row in two runs. Raises NotFound if a run does not exist, or neither run has the row."""
-    both = runs.get_run(services, baseline_id), runs.get_run(services, run_id)
-    with services.database.read() as connection:
-        baseline, new = (
-            _side(stored.find_item(connection, runs.find(connection, each.id), custom_id, repeat)) for each in both
-        )
-    if baseline is None and new is None:
+def get_sides(services: Services, run_ids: Sequence[str], custom_id: str, repeat: int) -> list[tuple[Run, Side | None]]:
+    """A row in several runs. A side is None if its run does not have the row.
+
+    Raises NotFound if a run does not exist, or no run has the row.
+    """
+    found: list[tuple[Run, Side | None]] = []
+    for run_id in run_ids:
+        run = runs.get_run(services, run_id)
+        with services.database.read() as connection:
+            item = stored.find_item(connection, runs.find(connection, run_id), custom_id, repeat)
+        found.append((run, _side(services, item)))
+    if not any(side for _, side in found):
         raise NotFound("row", custom_id)
-    return Sides(*both, baseline, new)
+    return found
 
 
-def _side(item: Mapping[str, Any] | None) -> Side | None:
+def _side(services: Services, item: Mapping[str, Any] | None) -> Side | None:
     if item is None:
         return None
     request: Mapping[str, Any] = item["request"] or {}
@@ -227,7 +223,20 @@ def _side(item: Mapping[str, Any] | None) -> Side | None:
         score=item["best_score"],
         answer=result.get("final_answer"),
         question=request.get("instruct"),
+        evaluation=_best_evaluation(services, item["job_id"], item["best_iteration"]),
     )
+
+
+def _best_evaluation(services: Services, job_id: str | None, number: int | None) -> Evaluation | None:
+    """The evaluation of the returned answer; None without a job or a verdict."""
+    if job_id is None or number is None:
+        return None
+    try:
+        candidates = queries.list_iterations(services, job_id, number)
+    except NotFound:  # The job was deleted meanwhile
+        return None
+    evaluated = [each.evaluation for each in candidates if each.evaluation and each.evaluation.score is not None]
+    return max(evaluated, key=lambda each: (each.passed, each.score or 0.0), default=None)
 
 
 def list_bad_rows(services: Services, dataset_id: str, *, after: int, limit: int) -> list[DatasetItem]:

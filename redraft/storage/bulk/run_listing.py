@@ -15,6 +15,7 @@ from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_item
 from redraft.storage.engine.columns import database_time, text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
+from redraft.storage.jobs.job_filters import metadata_conditions
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 
 EXCERPT_CHARS = 300
@@ -160,6 +161,27 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
         .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
     )
     return fetch_one(connection, query)
+
+
+def rows_with_metadata(connection: Connection, run: RunRecord, metadata: Mapping[str, str]) -> set[str]:
+    """Return the ids of the rows whose jobs have all these pairs in their metadata."""
+    query = select_items(run, dataset_items.c.custom_id).where(*metadata_conditions(connection, metadata))
+    return {name for name in connection.scalars(query) if name}
+
+
+def texts_of_rows(connection: Connection, run: RunRecord, custom_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the job and the beginnings of question and answer of these rows, each of the first repeat."""
+    question = text_in(connection, jobs.c.request, "instruct")
+    answer = text_in(connection, jobs.c.result, "final_answer")
+    query = select_items(
+        run,
+        dataset_items.c.custom_id,
+        run_items.c.job_id,
+        func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
+        func.substr(cast(answer, Text), 1, EXCERPT_CHARS).label("answer"),
+    )
+    found = fetch_all(connection, query.where(dataset_items.c.custom_id.in_(custom_ids), run_items.c.repeat == 1))
+    return {row["custom_id"]: row for row in found}
 
 
 def _is_named(name: str) -> ColumnElement[bool]:

@@ -43,13 +43,14 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
         # The same text as in the partial index, because SQLite does not use the index for another text
         found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
-    found.extend(_metadata_conditions(connection, criteria.metadata or {}))
+    found.extend(metadata_conditions(connection, criteria.metadata or {}))
     if criteria.after:
         found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
 
 
-def _metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+    """Return conditions that a job has all these pairs in its metadata."""
     if not wanted:
         return []
     if connection.dialect.name == "postgresql":

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from redraft.domain.bulk.row_alignment import Change
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Invalid, NotFound
-from redraft.operations.bulk import report_tables, run_listing, run_results, runs
+from redraft.operations.bulk import run_listing, run_results, runs
+from redraft.operations.bulk.comparison_matrix import RowQuery, compare_runs
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter, ItemLine
 from redraft.operations.bulk.run_resources import Run
@@ -204,26 +206,67 @@ def both(driver: Driver, model_server: ModelServer) -> tuple[Run, Run]:
     return first, work_off(driver, start(driver, rows(2, iter_max=1)))
 
 
-def test_two_runs_row_beside_row(driver: Driver, both: tuple[Run, Run]):
-    tables, pairs = report_tables.compare_by_row(driver.services, both[0].id, both[1].id)
-    assert [(pair.custom_id, pair.change.words) for pair in pairs] == [("r0", "newly passing"), ("r1", "same")]
-    assert tables.comparison.newly_passing == ("r0",)
+@pytest.mark.both_databases
+def test_runs_are_compared_row_by_row(driver: Driver, both: tuple[Run, Run]):
+    ids = [each.id for each in both]
+    found = compare_runs(driver.services, ids, RowQuery())
+    assert [(row.pair.custom_id, row.pair.change.words) for row in found.rows] == [
+        ("r0", "newly passing"),
+        ("r1", "same"),
+    ]
+    cells = found.rows[0].cells
+    assert [cell and (cell.outcome, cell.score, cell.answer) for cell in cells] == [
+        ("not accepted", 0.2, "old"),
+        ("accepted", 0.9, "new"),
+    ]
+    assert found.rows[0].question == "[[case:r0]]"
+    assert (found.number, dict(found.counts)) == (2, {Change.NEWLY_PASSING: 1, Change.SAME: 1})
+    [against] = found.against
+    assert against.comparison.newly_passing == ("r0",)
+    assert "2 rows are too few to tell" in against.summary
+    assert [(each.name, each.baseline, each.new) for each in against.metrics[:2]] == [
+        ("Pass rate", 0.5, 1.0),
+        ("Mean score", pytest.approx(0.55), pytest.approx(0.9)),
+    ]
     with pytest.raises(Invalid):
-        report_tables.compare_by_row(driver.services, both[0].id, both[0].id)
-    sides = run_listing.get_sides(driver.services, both[0].id, both[1].id, "r0", 1)
-    assert sides.baseline
-    assert sides.new
-    assert (sides.baseline.answer, sides.new.answer) == ("old", "new")
-    assert (sides.baseline.score, sides.new.score, sides.new.question) == (0.2, 0.9, "[[case:r0]]")
+        compare_runs(driver.services, [ids[0], ids[0]], RowQuery())
+    with pytest.raises(Invalid):
+        compare_runs(driver.services, [f"run_{n}" for n in range(6)], RowQuery())
+    (_, old), (_, new) = run_listing.get_sides(driver.services, ids, "r0", 1)
+    assert old
+    assert new
+    assert (old.answer, new.answer) == ("old", "new")
+    assert (old.score, new.score, new.question) == (0.2, 0.9, "[[case:r0]]")
+    assert new.evaluation
+    assert new.evaluation.score == 0.9
     with pytest.raises(NotFound):
-        run_listing.get_sides(driver.services, both[0].id, both[1].id, "r9", 1)
+        run_listing.get_sides(driver.services, ids, "r9", 1)
+
+
+@pytest.mark.both_databases
+def test_rows_of_a_comparison_are_filtered_and_ordered(driver: Driver, model_server: ModelServer):
+    data = b"".join(rows(1, custom_id=f"r{n}", instruct=f"[[case:r{n}]]", metadata={"n": str(n)}) for n in range(3))
+    model_server.script(generate=["a"] * 3, evaluate=[0.9, 0.2, 0.9], case="r0")
+    model_server.script(generate=["a"] * 3, evaluate=[0.9, 0.85, 0.9], case="r1")
+    model_server.script(generate=["a"] * 3, evaluate=[0.3, 0.3, 0.9], case="r2")
+    ids = [work_off(driver, start(driver, data, defaults={"eval_crit": "True.", "iter_max": 1})).id for _ in range(3)]
+
+    def names(**query: Any) -> list[str]:
+        return [row.pair.custom_id for row in compare_runs(driver.services, ids, RowQuery(**query)).rows]
+
+    assert names() == ["r0", "r1", "r2"]
+    assert names(changes=frozenset({Change.NEWLY_FAILING})) == ["r0"]
+    assert names(metadata={"n": "1"}) == ["r1"]
+    assert names(sort="score") == ["r0", "r2", "r1"]
+    assert names(sort="row", after=1, limit=1) == ["r1"]
+    assert len(compare_runs(driver.services, ids, RowQuery()).rows[0].cells) == 3
 
 
 def test_a_row_without_an_id_is_named_by_its_line(driver: Driver, mixed: Run):
     other = start(driver, rows(1), name="other")
-    sides = run_listing.get_sides(driver.services, mixed.id, other.id, "line 4", 1)
-    assert sides.baseline
-    assert (sides.baseline.status, sides.baseline.answer, sides.new) == ("invalid", None, None)
+    (_, old), (_, new) = run_listing.get_sides(driver.services, [mixed.id, other.id], "line 4", 1)
+    assert old
+    assert (old.status, old.answer, new) == ("invalid", None, None)
 
 
 def test_bad_rows_of_a_dataset(driver: Driver, mixed: Run):
@@ -268,7 +311,7 @@ def test_a_continued_job_that_stays_accepted_counts_as_accepted_wherever_accepta
     assert [item.custom_id for item in accepted] == ["r0", "r2"]
     assert numbers_of_overview(services) == 2
     for name in items:
-        side = run_listing.get_sides(services, run.id, run.id, name, 1).new
+        [(_, side)] = run_listing.get_sides(services, [run.id], name, 1)
         assert side is not None
         assert side.is_accepted is (name != "r1")
     exported = {line["custom_id"]: line["success"] for line in run_results.stream_results(services, run.id)}

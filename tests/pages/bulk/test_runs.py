@@ -271,27 +271,56 @@ def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_se
     model_server.script(generate=["same", "same"], evaluate=[0.9, 0.9], case="r1")
     old, new = (work_off(driver, start(driver, rows(2, iter_max=1), name=name)) for name in ("old", "new"))
     page = visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
-    assert "newly passing, newly failing" in told(page)
-    assert page.locator("svg[aria-labelledby^=differences]").count() == 1
-    lines = page.get_by_role("region", name="Rows side by side").get_by_role("row")
-    expect(lines).to_have_count(3)
-    visitor.check_accessible()
-    page.get_by_role("link", name="show changed only (1)").click()
+    assert "2 rows are too few to tell whether new is better or worse than old." in told(page)
+    assert "100.0 % → 50.0 %" in told(page)
+    lines = page.get_by_role("region", name="Rows side by side").locator("tr[data-row]")
     expect(lines).to_have_count(2)
-    assert "newly failing" in lines.nth(1).inner_text()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    opened = page.locator("#row-1")
+    assert opened.locator(".diff").inner_text() == "the old new one"
+    visitor.check_accessible(in_the_dark=True)
+    page.keyboard.press("Enter")
+    expect(opened).to_be_hidden()
+    page.get_by_role("link", name="newly failing 1").click()
+    expect(lines).to_have_count(1)
+    assert "newly failing" in lines.first.inner_text()
+    page.get_by_text("Download").click()
     with page.expect_download() as caught:
         page.get_by_role("link", name="Markdown").click()
     assert caught.value.suggested_filename == "new comparison.md"
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/runs/compare/row?*")
-    assert page.locator(".diff").inner_text() == "the old new one"
+    page.goto(f"{visitor.base_url}/runs/compare/row?baseline={old.id}&run={new.id}&row=r0")
     assert (page.locator(".diff del").inner_text(), page.locator(".diff ins").inner_text()) == ("old ", "new ")
-    visitor.check_accessible(in_the_dark=True)
-    page.go_back()
-    page.go_back()
+    page.get_by_role("link", name="The comparison").click()
     page.get_by_role("link", name="Swap").click()
-    assert "newly passing" in lines.nth(1).inner_text()
+    assert "newly passing" in lines.first.inner_text()
+
+
+def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, model_server: ModelServer):
+    rubric = [{"id": "river", "text": "Names the river."}]
+    verdicts = [
+        {"evidence": "", "criteria": [{"id": "river", "evidence": "Elbe", "met": True, "gap": ""}]},
+        {"evidence": "", "criteria": [{"id": "river", "evidence": "", "met": False, "gap": "No river."}]},
+    ]
+    model_server.script(generate=["one", "two", "three"], evaluate=[*verdicts, verdicts[0]], case="r0")
+    defaults = {"rubric": rubric, "iter_max": 1}
+    ids = [work_off(driver, start(driver, rows(1), defaults=defaults, name=f"run {n}")).id for n in range(3)]
+    page = reader.go(f"/runs/compare?run={ids[2]}&run={ids[0]}&run={ids[1]}")
+    assert page.path == f"/runs/compare?baseline={ids[0]}&run={ids[1]}&run={ids[2]}"
+    assert page.texts("thead//th", page.region("Rows side by side")) == [
+        "Question",
+        "Baseline run 0",
+        "Run 1 run 1",
+        "Run 2 run 2",
+        "Change",
+    ]
+    page = reader.click("r0")
+    [criterion] = page.all("tbody/tr", page.region("Criteria"))
+    assert text_of(criterion) == "Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe"
+    page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=newly_passing")
+    assert "No row matches." in page.text
+    assert reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=better").status == 422
+    assert reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&label=nonsense").status == 422
 
 
 def test_what_cannot_be_compared_is_asked_for(reader: Reader, driver: Driver, mixed: Run):

@@ -1,0 +1,180 @@
+"""Compares up to five runs row by row: each row with its question, and the answer and verdict of each run."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from redraft.domain.bulk.comparison import Comparison, compare, verdicts_of
+from redraft.domain.bulk.comparison_metrics import Metric, mean_cost, metrics_of, summarise
+from redraft.domain.bulk.outcomes import ItemOutcome, by_row
+from redraft.domain.bulk.row_alignment import Change, RowPair, align
+from redraft.errors import Invalid
+from redraft.operations.bulk import run_results, runs
+from redraft.operations.bulk.report_tables import facts_of
+from redraft.operations.bulk.run_resources import Run
+from redraft.operations.services import Services
+from redraft.reports.comparison_report import notes_of, sides_of
+from redraft.reports.model import Table
+from redraft.reports.tables import ComparisonTables
+from redraft.storage.bulk import run_listing as stored
+
+RUNS_MAX = 5
+
+Sort = Literal["change", "difference", "score", "cost", "time", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """The rows to show: those with one of the changes and with all metadata. Without changes: all rows."""
+
+    changes: frozenset[Change] = frozenset()
+    metadata: Mapping[str, str] | None = None
+    sort: Sort = "change"
+    after: int = 0
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A row in one run. With several repeats, score, cost and time are means, and the answer is that of the first."""
+
+    outcome: str
+    is_accepted: bool | None
+    score: float | None
+    cost_usd: float | None
+    seconds: float | None
+    repeats: int
+    job_id: str | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """A row of all runs. A cell is None if its run does not have the row."""
+
+    pair: RowPair
+    cells: tuple[Cell | None, ...]
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A run compared with the baseline."""
+
+    run: Run
+    comparison: Comparison
+    metrics: Sequence[Metric]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A comparison. `rows` are one page of the `number` rows that match; `counts` are of all rows, by change."""
+
+    against: Sequence[Against]
+    notes: Sequence[str]
+    sides: Table
+    rows: Sequence[MatrixRow]
+    number: int
+    counts: Mapping[Change, int]
+
+
+def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) -> Matrix:
+    """Compare runs with the first one. The changes of rows are those of the second run.
+
+    Raises NotFound if a run does not exist, and Invalid if a run is given twice (code `same_run`), or for too many.
+    """
+    _check(run_ids)
+    all_runs = [runs.get_run(services, each) for each in run_ids]
+    outcomes = [run_results.outcomes(services, each) for each in run_ids]
+    against = [_against(all_runs[0], outcomes[0], *each) for each in zip(all_runs[1:], outcomes[1:], strict=True)]
+    pairs = align(outcomes[0], outcomes[1], *outcomes[2:])
+    baseline, new = (facts_of(services, each) for each in all_runs[:2])
+    tables = ComparisonTables(baseline, new, against[0].comparison)
+    grouped = [by_row(each) for each in outcomes]
+    kept = _kept(services, run_ids, pairs, query)
+    rows = [MatrixRow(pair, tuple(_cell(each.get(pair.custom_id)) for each in grouped)) for pair in kept]
+    rows = _sorted(rows, query.sort)[query.after : query.after + query.limit]
+    counts = Counter(pair.change for pair in pairs)
+    return Matrix(against, notes_of(tables), sides_of(tables), _with_texts(services, run_ids, rows), len(kept), counts)
+
+
+def _check(run_ids: Sequence[str]) -> None:
+    if len(set(run_ids)) < len(run_ids):
+        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
+    if len(run_ids) > RUNS_MAX:
+        raise Invalid.at("/run", f"At most {RUNS_MAX} runs can be compared at once.", "invalid_filter")
+
+
+def _against(baseline: Run, before: Sequence[ItemOutcome], run: Run, after: Sequence[ItemOutcome]) -> Against:
+    found = compare(before, after, name=baseline.name)
+    return Against(run, found, metrics_of(before, after, found), summarise(found, run.name, baseline.name))
+
+
+def _kept(services: Services, run_ids: Sequence[str], pairs: Sequence[RowPair], query: RowQuery) -> list[RowPair]:
+    found = [pair for pair in pairs if not query.changes or pair.change in query.changes]
+    if not query.metadata:
+        return found
+    with services.database.read() as connection:
+        names = [stored.rows_with_metadata(connection, runs.find(connection, each), query.metadata) for each in run_ids]
+    wanted = set[str]().union(*names)
+    return [pair for pair in found if pair.custom_id in wanted]
+
+
+def _cell(items: Sequence[ItemOutcome] | None) -> Cell | None:
+    if not items:
+        return None
+    verdict = verdicts_of({"": items}).get("")
+    first = items[0]
+    outcome = "not evaluated" if first.status == "succeeded" else first.status
+    if verdict:
+        outcome = "accepted" if verdict.passes else "not accepted"
+    seconds = [item.seconds for item in items if item.seconds is not None]
+    return Cell(
+        outcome,
+        verdict.passes if verdict else None,
+        verdict.score if verdict else None,
+        mean_cost(items),
+        sum(seconds) / len(seconds) if seconds else None,
+        len(items),
+    )
+
+
+def _sorted(rows: list[MatrixRow], sort: Sort) -> list[MatrixRow]:
+    """Order the rows. `align` has ordered them by change; figures of the second run put the largest first."""
+    if sort == "change":
+        return rows
+    if sort == "row":
+        return sorted(rows, key=lambda row: row.pair.custom_id)
+    if sort == "difference":
+        return sorted(rows, key=lambda row: _first_low(row.pair.difference))
+    return sorted(rows, key=lambda row: _first_low(_measured(row.cells[1], sort)))
+
+
+def _measured(cell: Cell | None, sort: Sort) -> float | None:
+    """The figure by which a cell is ordered, lowest first: low scores, high costs, long times."""
+    if cell is None or sort == "score":
+        return cell and cell.score
+    value = cell.cost_usd if sort == "cost" else cell.seconds
+    return None if value is None else -value
+
+
+def _first_low(value: float | None) -> tuple[bool, float]:
+    return value is None, value or 0.0
+
+
+def _with_texts(services: Services, run_ids: Sequence[str], rows: Sequence[MatrixRow]) -> list[MatrixRow]:
+    names = [row.pair.custom_id for row in rows]
+    with services.database.read() as connection:
+        texts = [stored.texts_of_rows(connection, runs.find(connection, each), names) for each in run_ids]
+    return [_with_text(row, [each.get(row.pair.custom_id) for each in texts]) for row in rows]
+
+
+def _with_text(row: MatrixRow, texts: Sequence[Mapping[str, Any] | None]) -> MatrixRow:
+    cells = tuple(
+        replace(cell, job_id=text["job_id"], answer=text["answer"]) if cell and text else cell
+        for cell, text in zip(row.cells, texts, strict=True)
+    )
+    question = next((text["question"] for text in texts if text and text["question"]), "")
+    return replace(row, cells=cells, question=question)
