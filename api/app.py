@@ -37,8 +37,9 @@ from api.pages.bulk import comparison
 from api.pages.bulk import datasets as dataset_pages
 from api.pages.bulk import run as run_page
 from api.pages.bulk import runs as run_pages
-from api.pages.jobs import job, job_changes, new, updates
+from api.pages.jobs import job, job_changes, updates
 from api.pages.jobs import jobs as job_pages
+from api.pages.new import new
 from api.pages.parts.errors import render_error_page
 from api.routes.admin import catalog, generator_templates, health, observations, ratings
 from api.routes.bulk import datasets, run_results, runs

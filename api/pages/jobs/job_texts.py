@@ -8,7 +8,7 @@ from fastapi.responses import PlainTextResponse
 
 from api.http.downloads import disposition
 from api.http.security_headers import ANSWER_POLICY
-from api.pages.jobs.job_forms import minimal
+from api.pages.new.job_forms import minimal
 from api.pages.parts.filters import clip, count
 from api.pages.parts.snippets import snippets_of
 from redraft.domain.evaluation.rubrics import Criterion, statement_of

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +13,15 @@ from redraft.domain.bodies.validation_errors import message_of
 from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
 
 _CHECK: TypeAdapter[Check] = TypeAdapter(Check)
+# `max_wrds=60`, `max_words(60)`, `max_words 60`, `is_jsn`
+_MEANT = re.compile(
+    r"(?P<name>[a-z]+(?:[_-][a-z]+)*)"
+    r"(?:(?P<equals>\s*=\s*)(?P<value>.*)|\((?P<argument>[^()]*)\)?|\s+(?P<number>[\d.]+))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_NAME_CHARS_MIN = 3
+_NEAR = 0.75
+_SHOWN_CHARS = 60
 
 
 def read_check(kind: str, text: str | None) -> Check:
@@ -30,6 +40,44 @@ def read_check(kind: str, text: str | None) -> Check:
         return _CHECK.validate_python(spec)
     except ValidationError as error:
         raise ValueError(describe_error(error)) from None
+
+
+def misread_check(statement: str) -> str | None:
+    """Return an error for a statement that is a check, or a misspelled check, and not a sentence. Else return None.
+
+    A model would evaluate such a text as a criterion, at a cost, and nothing would show that the check is missing. A
+    sentence that contains `=` is a statement.
+    """
+    found = _MEANT.fullmatch(statement.strip())
+    if found is None:
+        return None
+    name = found["name"].lower().replace("-", "_")
+    near = [name] if name in CHECK_KINDS else get_close_matches(name, CHECK_KINDS, 1, _NEAR)
+    value = next((found[part] for part in ("value", "argument", "number") if found[part] is not None), None)
+    if value is None:
+        # A single word, such as `Contains`, is a check only if it is written like `is_json`
+        is_meant = bool(near) and "_" in found["name"]
+    elif not near:
+        is_one_word = found["equals"] is not None and not re.search(r"\s", statement.strip())
+        is_meant = is_one_word and len(name) >= _NAME_CHARS_MIN
+    else:
+        # `line = a row of text` is a definition in words
+        has_words = bool(found["equals"]) and found["equals"] != "=" and " " in value.strip()
+        is_meant = name in CHECK_KINDS or not has_words
+    return _describe_misread(statement.strip(), name, near, value) if is_meant else None
+
+
+def _describe_misread(statement: str, name: str, near: list[str], value: str | None) -> str:
+    shown = ascii(statement[:_SHOWN_CHARS])
+    if not near:
+        words = f"{shown} is no check: the kinds are {', '.join(CHECK_KINDS)}"
+    else:
+        has_value = near[0] not in KINDS_WITHOUT_VALUE
+        written = near[0] + (f"={ascii((value or '').strip()[:_SHOWN_CHARS])[1:-1]}" if has_value else "")
+        words = f"{shown} is a check, not a statement: write it as a criterion of kind 'check', {written}"
+        if name != near[0]:
+            words = f"{shown} is no check; did you mean {written}?"
+    return f"{words}. If a model should evaluate it, write a sentence"
 
 
 def describe_error(error: ValidationError) -> str:

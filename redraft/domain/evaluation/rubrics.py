@@ -14,7 +14,9 @@ from redraft.domain.bodies.fields import FilledText, StrictModel, Text, matching
 from redraft.domain.checks.any_check import CHECK_KINDS, Check, json_example, run_check
 from redraft.domain.checks.check_results import Asker, CheckResult, ask_nobody
 from redraft.domain.checks.descriptions import describe_check
+from redraft.domain.checks.shorthand import misread_check
 from redraft.domain.evaluation.scores import meets
+from redraft.errors import FieldError
 
 CRITERIA_MAX = 50
 SCALE_TOP = 5
@@ -179,6 +181,12 @@ def _is_passed(criterion: Criterion, value: float) -> bool:
     value = 1 - value if criterion.weight < 0 else value
     # A value between 0 and 1 is the median of several verdicts; an even split does not pass.
     return meets(value, SCALE_PASS / SCALE_TOP) if criterion.kind == "scale" else value > 0.5
+
+
+def misread_checks(rubric: Sequence[Criterion] | None) -> list[FieldError]:
+    """Return an error for each statement that is a check, or a misspelled one (`max_wrds=60`)."""
+    found = [(index, misread_check(each.text)) for index, each in enumerate(rubric or ()) if each.kind == "binary"]
+    return [FieldError(f"/rubric/{index}/text", words, "check_misread") for index, words in found if words]
 
 
 def evaluated_by_model(rubric: Sequence[Criterion] | None) -> list[Criterion]:

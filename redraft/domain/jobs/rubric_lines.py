@@ -13,7 +13,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE, Check
-from redraft.domain.checks.shorthand import read_check
+from redraft.domain.checks.shorthand import misread_check, read_check
 from redraft.domain.evaluation.rubrics import CRITERIA_MAX, Criterion, Rubric
 from redraft.domain.jobs.drafts import kebab, unused_id
 
@@ -23,7 +23,6 @@ _LINE = re.compile(
     r"(?P<required>!\s*)?(?:#(?P<id>\S+)\s+)?(?:\*\s?(?P<weight>-?\d+(?:\.\d+)?)\s+)?(?P<scale>scale:\s*)?(?P<statement>.*)",
     re.DOTALL,
 )
-_CHECK_LIKE = re.compile(r"[a-z]+([_-][a-z]+)*\s*[=(]|[a-z]+(_[a-z]+)+\b")
 _SHOWN_CHARS = 80
 _CHECK = re.compile(r"(?P<kind>[a-z_-]+)\s*(?:(?P<equals>=)(?P<value>.*?))?(?:\s--\s+(?P<text>.*))?", re.DOTALL)
 
@@ -50,21 +49,8 @@ def read_rubric(text: str) -> list[Any] | None:
     return found or None
 
 
-def lines_like_checks(text: str) -> list[str]:
-    """Return the lines that look like a check but are read as a statement, so that a form can warn about them."""
-    return [] if text.strip()[:1] in {"[", "{"} else [line for line in _lines(text) if _is_check_like(line)]
-
-
 def _lines(text: str) -> list[str]:
     return [_BULLET.sub("", line.strip()) for line in text.splitlines() if line.strip()]
-
-
-def _is_check_like(line: str) -> bool:
-    statement = found["statement"].strip() if (found := _LINE.fullmatch(line)) and not found["scale"] else ""
-    try:
-        return bool(_CHECK_LIKE.match(statement)) and _check(statement) is None
-    except ValueError:
-        return False
 
 
 def _read_json(text: str) -> list[Any]:
@@ -83,6 +69,8 @@ def _criterion(line: str, taken: Sequence[str]) -> dict[str, Any]:
     if not statement:
         raise ValueError("it has no statement about the answer")
     check = None if parts["scale"] else _check(statement)
+    if check is None and not parts["scale"] and (misread := misread_check(statement)):
+        raise ValueError(misread)
     own = check or {"text": statement, "kind": "scale" if parts["scale"] else "binary"}
     name = parts["id"] or unused_id(kebab(own.get("text") or own["check"]["kind"]), taken)
     marks: dict[str, Any] = {"required": True} if parts["required"] else {}

@@ -84,6 +84,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     named = {name: value for name, value in given.items() if value is not None}
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
+    submit.refuse_misread_checks(change.rubric, change.eval_crit)
     options: EvaluationOptions = named.get("evaluation") or before.evaluation
     if change.evaluation is not None and change.evaluation.when == "after_answer":
         words = "Rescoring evaluates stored answers: leave evaluation.when out."

@@ -4,7 +4,7 @@
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from pydantic_core import to_json
 from sqlalchemy import Connection
 
 from redraft.domain.calls.model_names import ModelRef, parse_model
+from redraft.domain.checks.shorthand import misread_check
+from redraft.domain.evaluation.rubrics import Criterion, misread_checks
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,
@@ -23,7 +25,7 @@ from redraft.domain.jobs.requests import (
 )
 from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
-from redraft.errors import Conflict, Invalid
+from redraft.errors import Conflict, FieldError, Invalid
 from redraft.operations.calls import check_requests
 from redraft.operations.jobs import attachments
 from redraft.operations.jobs.variables import with_rendered_texts
@@ -78,6 +80,7 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     With `is_row`, the request is the item of a run, whose texts are already rendered.
 
     Raises Invalid if:
+        a criterion in words is a check, or a misspelled one (`check_misread`);
         a variable of a text is missing or not used, or there is no such template (`with_rendered_texts`);
         a model is unknown, or its provider has no key (`unknown_model`, `provider_auth`);
         the schema of the answer is not valid (`invalid_schema`);
@@ -86,6 +89,7 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
         the webhook cannot be signed, or its address is not allowed (`webhooks_not_configured`, `address_not_allowed`).
     """
     providers = services.providers
+    refuse_misread_checks(request.rubric, request.eval_crit)
     request = with_rendered_texts(services, request, is_row=is_row)
     update: dict[str, Any] = {
         "grounding": request.grounds,
@@ -104,6 +108,16 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     normal = request.model_copy(update=update)
     check_priced(services, normal, normal.limits.max_cost_usd)
     return normal
+
+
+def refuse_misread_checks(rubric: Sequence[Criterion] | None, eval_crit: str | None) -> None:
+    """Raise Invalid if a criterion in words is a check, or a misspelled one (`check_misread`)."""
+    # Not a rule of the model of a request, because stored requests of earlier versions stay valid
+    errors = misread_checks(rubric)
+    if eval_crit and (words := misread_check(eval_crit)):
+        errors.append(FieldError("/eval_crit", words, "check_misread"))
+    if errors:
+        raise Invalid("A criterion in words is a check.", tuple(errors), code="check_misread")
 
 
 def normalise_evaluators(services: Services, request: AnyRequest, fallback: str) -> dict[str, Any]:

@@ -130,3 +130,15 @@ def test_a_preference_that_makes_no_sense_is_ignored(client: httpx2.Client):
         response = client.post("/v1/generate-answer", json=REQUEST, headers={"Prefer": prefer})
         assert response.status_code == 202
         assert "preference-applied" not in response.headers
+
+
+def test_a_check_in_words_is_refused_at_its_criterion(client: httpx2.Client, services: Services):
+    rubric = [{"id": "formula", "text": "Says that E = mc^2."}, {"id": "short", "text": "max_wrds=60"}]
+    path = "/v1/generate-answer"
+    problem = assert_problem(client.post(path, json={**REQUEST, "rubric": rubric}), 422)
+    [error] = problem["errors"]
+    assert (error["pointer"], error["code"]) == ("/rubric/1/text", "check_misread")
+    assert "did you mean max_words=60?" in error["detail"]
+    assert_problem(client.post(path, json={**REQUEST, "eval_crit": "max_wrds=60"}), 422)
+    assert stored_jobs(services) == []
+    assert client.post(path, json={**REQUEST, "rubric": rubric[:1]}).status_code == 202

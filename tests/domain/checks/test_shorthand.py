@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from redraft.domain.checks.shorthand import read_check
+from redraft.domain.checks.shorthand import misread_check, read_check
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,42 @@ def test_a_check_is_read(kind: str, text: str | None, found: dict[str, Any]):
 def test_an_invalid_check_is_reported(kind: str, text: str | None, words: str):
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         read_check(kind, text)
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("max_wrds=60", "'max_wrds=60' is no check; did you mean max_words=60?"),
+        ("Max-Wrds = 60", "did you mean max_words=60?"),
+        ("contain=the word Bern", "did you mean contains=the word Bern?"),
+        ("max_wrds 60", "did you mean max_words=60?"),
+        ("contains(Bern)", "write it as a criterion of kind 'check', contains=Bern."),
+        ("max_words=60", "write it as a criterion of kind 'check', max_words=60."),
+        ("is_json", "write it as a criterion of kind 'check', is_json."),
+        ("is_jsn", "did you mean is_json?"),
+        ("word_limit=60", "'word_limit=60' is no check: the kinds are "),
+        ("matches=(", "'matches=(' is no check: the kinds are "),
+    ],
+)
+def test_a_check_in_words_is_found(statement: str, words: str):
+    assert words in (misread_check(statement) or "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Says that E = mc^2.",
+        "E=mc^2 is explained.",
+        "x=5",
+        "area = pi * r^2 is derived",
+        "line = a row of text",
+        "Contains a joke.",
+        "max_words is explained",
+        "Well-meant",
+        "Language",
+        "answer: yes",
+        "",
+    ],
+)
+def test_a_sentence_with_an_equals_sign_is_no_check(statement: str):
+    assert misread_check(statement) is None

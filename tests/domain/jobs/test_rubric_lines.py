@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from redraft.domain.evaluation.rubrics import Criterion, Rubric
-from redraft.domain.jobs.rubric_lines import lines_like_checks, read_rubric, write_rubric
+from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 
 RUBRIC: TypeAdapter[list[Criterion]] = TypeAdapter(Rubric)
 
@@ -40,11 +40,10 @@ def test_a_line_is_a_criterion(line: str, criterion: dict[str, Any]):
     assert RUBRIC.validate_python(read_rubric("Fine.\n" + line))
 
 
-def test_lines_that_look_like_a_check_and_are_none_are_named():
-    none = ["nope=3", "matches=(", "! max_words 60", "contains(Bern)"]
-    fine = ["max_words=60", "is_json", "Contains a joke.", "scale: nope=3", "says a=b", "well-meant", "max_words=x"]
-    assert lines_like_checks("\n".join([*none, *fine])) == none
-    assert lines_like_checks('[{"id": "a", "text": "nope=3"}]') == []
+@pytest.mark.parametrize("line", ["max_wrds=60", "! #short *2 max_wrds=60", "nope=3", "matches=(", "is_jsn"])
+def test_a_misspelled_check_is_an_error_and_not_a_statement(line: str):
+    with pytest.raises(ValueError, match=r"criterion 2, .* is no check"):
+        read_rubric(f"Names it.\n{line}")
 
 
 def test_an_empty_text_is_no_rubric_and_each_criterion_has_an_id_of_its_own():

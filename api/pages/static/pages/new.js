@@ -1,4 +1,4 @@
-// The form for a job: shows the maximum of calls and cost while people write, and adds sources.
+// The form for a job: shows the maximum of calls and cost while people write, and renews parts of the form.
 (() => {
   "use strict";
   const form = document.getElementById("job-form");
@@ -22,24 +22,34 @@
     place.replaceChildren(found);
   }
 
-  function addSource(event) {
-    const button = event.target.closest("[data-add-source]");
+  // A button within a part sends the form, and only that part of the page is replaced: rows are added, moved, converted.
+  async function onPartButton(event) {
+    const button = event.target.closest("[data-part] button[name]:not([data-whole])");
     if (!button) return;
     event.preventDefault();
-    const rows = form.querySelectorAll("[data-source]");
-    const row = rows[rows.length - 1].cloneNode(true);
-    const number = rows.length + 1;
-    row.querySelector("legend").textContent = `Source ${number}`;
-    for (const error of row.querySelectorAll(".field-error")) error.remove();
-    for (const label of row.querySelectorAll("label")) label.htmlFor = label.htmlFor.replace(/\d+$/, number);
-    for (const field of row.querySelectorAll("input, textarea")) {
-      field.id = field.id.replace(/\d+$/, number);
-      field.value = "";
-      field.removeAttribute("aria-invalid");
-      field.removeAttribute("aria-describedby");
-    }
-    rows[rows.length - 1].after(row);
-    row.querySelector("input").focus();
+    await renew(button.closest("[data-part]"), button.value);
+  }
+  async function renew(part, action) {
+    const body = new FormData(form);
+    body.delete("attachments");
+    body.set("do", action);
+    body.set("part", "1");
+    part.setAttribute("aria-busy", "true");
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
+    part.removeAttribute("aria-busy");
+    const text = response?.ok ? await response.text() : "";
+    const found = new DOMParser().parseFromString(text, "text/html").getElementById(part.id);
+    if (!found) { part.querySelector(`button[value="${CSS.escape(action)}"]`)?.setAttribute("data-whole", ""); return; }
+    if (found.tagName === "DETAILS") found.open = true;
+    part.replaceWith(found);
+    const wrong = found.querySelector("[aria-invalid]");
+    (wrong ?? document.getElementById(found.dataset.focus) ?? found.querySelector("button")).focus();
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  // The kind of a criterion decides about the hint and the keyboard of its value.
+  function onChange(event) {
+    if (event.target.name !== "criterion_kind") return;
+    renew(event.target.closest("[data-part]"), "show").then(() => document.getElementById(event.target.id)?.focus());
   }
 
   // A second click while the form is being sent would send it again.
@@ -55,7 +65,8 @@
   }
 
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(preview, 500); });
-  form.addEventListener("click", addSource);
+  form.addEventListener("click", onPartButton);
+  form.addEventListener("change", onChange);
   form.addEventListener("submit", onSubmit);
   // A browser that goes back restores the page with its disabled buttons.
   window.addEventListener("pageshow", (event) => { if (event.persisted) setDisabled(false); });

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from api.pages.jobs.job_forms import FormError, JobForm, minimal, validate
+from api.pages.new.fields import GROUPS
+from api.pages.new.form_errors import FormError, find_all, in_order, validate
+from api.pages.new.job_forms import JobForm, minimal
 from api.pages.parts.forms import Form
 from api.pages.parts.snippets import snippets_of
 from redraft.domain.jobs.requests import GenerateAnswer, dump
+from redraft.errors import Invalid
 
 FULL: dict[str, Any] = {
     "instruct": "\n-x 'Explain' \"it\" $HOME `id` \\\n\u202etwo\u0007 lines",
@@ -20,7 +23,23 @@ FULL: dict[str, Any] = {
     "score_threshold": 0,
     "model": ["openai:a", "anthropic:b"],
     "evaluator_model": "openai:judge",
-    "rubric": [{"id": "x", "text": "Names it.", "required": True}],
+    "rubric": [
+        {"id": "x", "text": "Names it.", "required": True},
+        {"id": "wrong", "text": "Is false.", "weight": -2.5, "hidden": True},
+        {"id": "deep", "kind": "scale", "text": "Two\nlines", "anchors": {"0": "shallow", "5": "deep: all"}},
+        {"id": "short", "kind": "check", "text": "Short.", "check": {"kind": "max_words", "value": 60}},
+        {"id": "points", "kind": "check", "check": {"kind": "bullets", "min": 2}},
+        {"id": "json", "kind": "check", "check": {"kind": "is_json"}},
+        {
+            "id": "all",
+            "kind": "check",
+            "check": {"kind": "contains_all", "value": ["a", "b -- c"], "ignore_case": True},
+        },
+        {"id": "odd", "kind": "check", "check": {"kind": "contains_any", "value": ["one ", "two\nlines"]}},
+        {"id": "none", "kind": "check", "check": {"kind": "not_contains", "value": "a\nb"}},
+        {"id": "schema", "kind": "check", "check": {"kind": "json_schema", "value": {"type": "object"}}},
+        {"id": "between", "kind": "check", "check": {"kind": "numeric_between", "min": 0.5, "max": 1e30}},
+    ],
     "sources": [
         {"content": "One.", "title": "T", "relevance_score": 0.0, "metadata": {"k": 1}},
         {"content": "Two.", "chunk_id": "c2"},
@@ -54,8 +73,9 @@ SMALL = {"instruct": "Why?", "eval_crit": "True."}
 def as_sent(form: JobForm) -> Form:
     """As a browser sends it, with line ends of its own."""
     fields = {name: [text.replace("\n", "\r\n")] for name, text in form.texts.items() if text or name != "stream"}
-    for part in ("title", "content", "more"):
-        fields[f"source_{part}"] = [row[part] for row in form.sources] + [""]
+    for group, (_, parts) in GROUPS.items():
+        for part in parts:
+            fields[f"{group}_{part}"] = [row[part].replace("\n", "\r\n") for row in form.rows[group]] + [""]
     return Form(fields)
 
 
@@ -74,8 +94,7 @@ def test_a_request_comes_back_from_the_form_as_it_was(request_: dict[str, Any]):
 def test_the_rest_is_shown_without_what_is_so_anyway():
     assert JobForm.of_request(dump(GenerateAnswer.model_validate(SMALL))).texts["more"] == ""
     more = json.loads(JobForm.of_request(dump(GenerateAnswer.model_validate(FULL))).texts["more"])
-    assert more["evaluation"] == {"samples": 2, "panel": ["openai:p"]}
-    assert more["revision"] == {"from": "last"}
+    assert set(more) == {"webhook"}
     assert minimal({**SMALL, "iter_max": 3, "cache": "off", "limits": {"deadline_s": 600}}) == SMALL
 
 
@@ -92,8 +111,15 @@ def test_the_rest_is_shown_without_what_is_so_anyway():
         ({"metadata": "no pair"}, {"metadata"}),
         ({"answer_schema": "{"}, {"answer_schema"}),
         ({"more": "[]"}, {"more"}),
-        ({"more": '{"evaluation": {"samples": 99}}'}, {"more"}),
+        ({"more": '{"evaluation": {"samples": 99}}'}, {"samples"}),
         ({"rubric": "max_words=x"}, {"rubric"}),
+        ({"rubric": "max_wrds=60"}, {"rubric"}),
+        ({"criterion_text": "max_wrds=60"}, {"criterion_text_1"}),
+        ({"criterion_kind": "max_words", "criterion_value": "x"}, {"criterion_value_1"}),
+        ({"criterion_kind": "is_json", "criterion_weight": "-1", "criterion_id": "?"}, {"criterion_id_1"}),
+        ({"criterion_kind": "scale", "criterion_text": "T", "criterion_anchors": "7: x"}, {"criterion_anchors_1"}),
+        ({"grounding_include_citations": "maybe"}, {"grounding_include_citations"}),
+        ({"turn_user": "x" * 400_000, "turn_assistant": "b"}, {"turn_user_1"}),
         ({"profile": "no good"}, {"profile"}),
         ({"source_content": "", "source_title": "T", "source_more": ""}, {"source_content_1"}),
         ({"source_content": "C", "source_title": "", "source_more": "{"}, {"source_more_1"}),
@@ -108,8 +134,9 @@ def test_field_errors_are_at_their_fields(fields: dict[str, str], errors: set[st
 
 def test_a_field_error_within_a_field_says_where():
     _, errors = validate({**SMALL, "rubric": [{"id": "a", "text": "T"}, {"id": "a", "text": "T"}]})
-    assert errors[0].field == "rubric"
-    assert errors[0].words.startswith("criterion 2, id: ")
+    assert errors[0].field == "criterion_id_2"
+    [in_text] = JobForm({}, is_text=True).placed(errors)
+    assert (in_text.field, in_text.words.startswith("criterion 2, id: ")) == ("rubric", True)
     assert FormError("source_content_2", "x").label == "Source 2, content"
 
 
@@ -164,3 +191,46 @@ def test_options_say_all_that_they_can():
 
 def test_a_very_long_request_has_no_commands():
     assert snippets({**SMALL, "reference": "x" * 60_000}) == {}
+
+
+def test_a_field_that_is_given_twice_is_refused():
+    more = '{"iter_max": 2, "limits": {"max_tokens": 5, "deadline_s": 9}, "rubric": [], "reference": "R"}'
+    fields = {**SMALL, "iter_max": "3", "max_tokens": "7", "criterion_text": "Names it.", "more": more}
+    _, errors = JobForm.sent(Form({name: [text] for name, text in fields.items()})).body()
+    words = [error.words for error in errors if error.field == "more"]
+    twice = ["iter_max", "limits.max_tokens", "rubric"]
+    assert [each.partition(" is given twice")[0] for each in words] == twice
+
+
+def test_all_errors_are_found_in_one_round_and_in_the_order_of_the_page():
+    def check(request: GenerateAnswer) -> None:
+        if request.evaluator_model == "no:model":
+            raise Invalid.at("/evaluator_model", "there is no such model", "unknown_model")
+        if request.model == "no:model":
+            raise Invalid.at("/model", "there is no such model", "unknown_model")
+
+    fields = {
+        "metadata": "no pair",
+        "model": "no:model",
+        "evaluator_model": "no:model",
+        "samples": "0",
+        "iter_max": "0",
+    }
+    form = JobForm.sent(Form({name: [text] for name, text in fields.items()}))
+    body, errors = form.body()
+    found = in_order([*errors, *find_all(body, check)])
+    names = ["instruct", "eval_crit", "iter_max", "model", "evaluator_model", "samples", "metadata"]
+    assert [error.field for error in found] == names
+
+
+def test_rows_are_moved_and_removed():
+    def after(action: str) -> list[str]:
+        fields = {"criterion_text": ["a", "", "c"], "criterion_kind": ["binary"] * 3, "do": [action]}
+        return [row["text"] for row in JobForm.sent(Form(fields)).rows["criterion"]]
+
+    assert after("show") == ["a", "c"]
+    assert after("up_criterion_3") == ["a", "c"]
+    assert after("up_criterion_1") == ["a", "c"]
+    assert after("down_criterion_1") == ["a", "c"]
+    assert after("remove_criterion_1") == ["c"]
+    assert after("remove_criterion_9") == ["a", "c"]
