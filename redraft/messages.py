@@ -1,9 +1,12 @@
 """The messages to workers, whose payload has only ids, and the messages to clients that watch a job."""
 
+import base64
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
+from uuid import uuid4
 
 from redraft.domain.jobs.states import Step
 
@@ -59,6 +62,48 @@ class Delta:
             return cls(**json.loads(payload))
         except (TypeError, ValueError):
             return None
+
+
+def task_message(task: str, payload: Mapping[str, Any], queue: str, *, priority: int, life_s: float) -> str:
+    """Return a message to a Celery worker, as kombu stores it in a list of Redis.
+
+    The content is version 2 of Celery's protocol. Celery's `send_task` builds an equal message with ten times the CPU
+    time, because it creates a client, a queue and an exchange for each message.
+    """
+    task_id = str(uuid4())
+    expires_at = datetime.now(UTC) + timedelta(seconds=life_s)
+    body = json.dumps([[], payload, dict.fromkeys(("callbacks", "errbacks", "chain", "chord"))])
+    headers = {
+        "lang": "py",
+        "task": task,
+        "id": task_id,
+        "root_id": task_id,
+        "expires": expires_at.isoformat(),
+        "retries": 0,
+        "kwargsrepr": repr(payload),
+        "ignore_result": True,
+    }
+    properties = {
+        "correlation_id": task_id,
+        "delivery_tag": str(uuid4()),
+        "delivery_mode": 2,
+        "delivery_info": {"exchange": "", "routing_key": queue},
+        "priority": priority,
+        "body_encoding": "base64",
+    }
+    envelope = {
+        "body": base64.b64encode(body.encode()).decode(),
+        "content-encoding": "utf-8",
+        "content-type": "application/json",
+        "headers": headers,
+        "properties": properties,
+    }
+    return json.dumps(envelope)
+
+
+def list_of(queue: str, priority: int) -> str:
+    """Return the name of the list in Redis that has kombu's messages of this queue and priority."""
+    return f"{queue}\x06\x16{priority}" if priority else queue
 
 
 INTERACTIVE_QUEUE = "interactive"

@@ -12,7 +12,9 @@ from celery import Celery
 from kombu import Exchange
 from kombu import Queue as KombuQueue
 from kombu.exceptions import KombuError
+from redis.backoff import NoBackoff
 from redis.exceptions import AskError, ClusterCrossSlotError, ClusterDownError, MasterDownError, NoPermissionError
+from redis.retry import Retry
 
 from redraft.errors import Unavailable
 from redraft.messages import (
@@ -23,6 +25,8 @@ from redraft.messages import (
     Delta,
     StepMessage,
     canary_queue,
+    list_of,
+    task_message,
 )
 from redraft.publisher import Publisher
 from redraft.setting_values import kombu_url, redis_url
@@ -105,6 +109,7 @@ class Queue:
             socket_timeout=1,
             socket_connect_timeout=1,
             health_check_interval=25,
+            retry=Retry(NoBackoff(), 0),
         )
         self._publisher = Publisher(self._redis, is_paused=self._is_paused, on_failure=self._pause)
 
@@ -116,24 +121,16 @@ class Queue:
 
     def send_canary(self, worker_id: str) -> bool:
         """Send a canary message to a worker through its own queue. False if the broker does not accept it."""
-        if not self._send(CANARY_TASK, {}, canary_listener(worker_id)):
+        queue = canary_queue(worker_id)
+        if not self._send(CANARY_TASK, {}, queue):
             return False
         with contextlib.suppress(*_BROKER_FAILURES):
-            self._redis.expire(canary_queue(worker_id), _MESSAGE_LIFE_S)
+            self._redis.expire(queue, _MESSAGE_LIFE_S)
         return True
 
-    def _send(self, task: str, payload: Mapping[str, Any], queue: Any, priority: int = 0) -> bool:
-        send = partial(
-            self._celery.send_task,
-            task,
-            kwargs=dict(payload),
-            queue=queue,
-            priority=priority,
-            retry=False,
-            expires=_MESSAGE_LIFE_S,
-            ignore_result=True,
-        )
-        return self._attempt(send, task, payload)
+    def _send(self, task: str, payload: dict[str, Any], queue: str, priority: int = 0) -> bool:
+        message = task_message(task, payload, queue, priority=priority, life_s=_MESSAGE_LIFE_S)
+        return self._attempt(partial(self._redis.lpush, list_of(queue, priority), message), task, payload)
 
     def _attempt(self, send: Callable[[], object], task: str, payload: Mapping[str, Any]) -> bool:
         """Call `send`, except in a pause. Return whether the broker accepted the message."""

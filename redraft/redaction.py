@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from pydantic_core import to_json
+
 MARK = "[secret]"
 # A shorter value occurs in too many words
 _KNOWN_CHARS_MIN = 8
@@ -41,17 +43,22 @@ _HINTS = (
 _KEPT = ("address", "header", "bearer", "name")
 _SECRET_NAME = re.compile(r"(?i)(?:.*[_-])?(?:authorization|api[-_]?key|password|secret|cookie)")
 
-_known: set[str] = set()
+# Longer secrets come first, because they may contain shorter ones
+_known: tuple[str, ...] = ()
+_known_in_json: tuple[bytes, ...] = ()
 
 
 def remember(secrets: Iterable[str]) -> None:
     """Add values that this process must never write. The list is global, because a process has one log."""
-    _known.update(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)
+    global _known, _known_in_json  # noqa: PLW0603 - one log per process
+    found = {*_known, *(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)}
+    _known = tuple(sorted(found, key=len, reverse=True))
+    _known_in_json = tuple(to_json(secret)[1:-1] for secret in _known)
 
 
 def redact_known(text: str) -> str:
-    """The text without known secrets. Longer secrets are removed first, because they may contain shorter ones."""
-    for secret in sorted(_known, key=len, reverse=True):
+    """The text without known secrets."""
+    for secret in _known:
         text = text.replace(secret, MARK)
     return text
 
@@ -66,6 +73,13 @@ def redact(text: str) -> str:
 
 
 def redact_known_values(value: Any) -> Any:
+    """JSON values without known secrets. Most values have none, and are returned without a walk through them."""
+    try:
+        text = to_json(value)
+    except ValueError:
+        return _walk(value, redact_known, _NESTING_MAX)
+    if not any(secret in text for secret in _known_in_json):
+        return value
     return _walk(value, redact_known, _NESTING_MAX)
 
 

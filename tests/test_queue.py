@@ -1,13 +1,16 @@
 """A broker that refuses: what waiting mends is told apart from what only other settings mend."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from celery import Celery
 
 from redraft.domain.jobs.states import Step
 from redraft.errors import Unavailable
-from redraft.messages import StepMessage
-from redraft.queue import Queue
+from redraft.messages import BULK_QUEUE, INTERACTIVE_QUEUE, StepMessage
+from redraft.queue import Queue, celery_options
 from redraft.settings import Settings
 from tests.support.failing_broker import FailingBroker
 from tests.support.valkey import ValkeyServer
@@ -43,3 +46,37 @@ def test_a_refusal_is_told_with_its_remedy_and_sending_never_raises(refusal: str
         queue.close()
     assert told.value.code == ("broker_refuses" if refusal in FOR_GOOD else "broker_unavailable")
     assert ("REDRAFT_BROKER_URL" in told.value.message) == (refusal in FOR_GOOD)
+
+
+# Parts of Celery's message that differ for each message or sender, or whose absence means the same
+NOT_COMPARED = {"id", "root_id", "expires", "expiration", "origin", "correlation_id", "reply_to", "delivery_tag"}
+EMPTY: tuple[Any, ...] = (None, "", (), [], {}, [None, None], "()", 0)
+
+
+@pytest.mark.parametrize(("name", "priority"), [(INTERACTIVE_QUEUE, 0), (BULK_QUEUE, 9)])
+def test_a_message_is_equal_to_the_one_that_celery_sends(
+    name: str, priority: int, valkey: ValkeyServer, tmp_path: Path
+):
+    settings = Settings(data_dir=tmp_path, broker_url=valkey.url)
+    queue, message = Queue(settings), StepMessage(Step.GENERATE, "job_1", 1, name == BULK_QUEUE)
+    with Celery(set_as_current=False) as app:
+        app.conf.update(celery_options(settings, socket_timeout_s=1))
+        app.send_task(
+            message.task, kwargs=message.payload, queue=name, priority=priority, expires=120, ignore_result=True
+        )
+        queue.notify(message)
+        with app.connection() as connection:
+            channel = cast("Any", connection).default_channel
+            of_celery, ours = [channel.basic_get(name, no_ack=True) for _ in range(2)]
+            assert channel.basic_get(name, no_ack=True) is None
+    queue.close()
+    assert ours.decode() == of_celery.decode()
+    for part in ("headers", "properties", "delivery_info"):
+        assert what_counts(getattr(ours, part)) == what_counts(getattr(of_celery, part))
+    ends = [datetime.fromisoformat(each.headers["expires"]) for each in (ours, of_celery)]
+    assert abs(ends[0] - ends[1]) < timedelta(seconds=30)
+    assert {ours.headers["id"], ours.headers["root_id"]} == {ours.properties["correlation_id"]}
+
+
+def what_counts(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name not in NOT_COMPARED and value not in EMPTY}

@@ -141,6 +141,13 @@ def test_an_answer_keeps_what_merely_looks_like_a_key():
     assert redact_known_values({"a": [text, 1.5, True]}) == {"a": [redact_known(text), 1.5, True]}
 
 
+def test_a_known_secret_is_found_in_values_whose_json_form_differs():
+    secret = 'quo"ted\\ sécret\n'
+    remember([secret])
+    assert redact_known_values({f"k{secret}": [f"a {secret} b"]}) == {f"k{MARK}": [f"a {MARK} b"]}
+    assert redact_known_values({"a": f"{secret} \ud83d"}) == {"a": f"{MARK} \ud83d"}
+
+
 def test_a_text_without_end_is_read_in_no_time():
     for text in ("a" * 200_000, "a://b:" * 30_000, "authorization " * 20_000, "bearer " * 20_000, "password=" * 20_000):
         redact(text)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from redraft.domain.evaluation.json_extraction import UnreadableError
@@ -12,6 +13,8 @@ _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 _NO_SUGGESTION = frozenset({"", "none", "n/a", "null", "nothing", "no suggestions", "false", "-"})
 _BULLET = re.compile(r"\A\s*(?:[-*\u2022\u2013]|\d{1,2}[.)])\s+")
 _TEXT_DEPTH_MAX = 20
+# Longer keys are not cached, because a model can write any key
+_SHORT_KEY_CHARS = 40
 
 
 def strict_flag(name: str, value: object) -> bool:
@@ -27,6 +30,11 @@ def flag_of(value: object) -> bool | None:
 
 
 def plain(key: str) -> str:
+    return _plain(key) if len(key) <= _SHORT_KEY_CHARS else _plain.__wrapped__(key)
+
+
+@lru_cache(maxsize=1000)
+def _plain(key: str) -> str:
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 

@@ -112,6 +112,9 @@ def _reason_text(value: Any) -> str:
 
 def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
     """Return the error of a reply with this finish reason. None if the finish reason is no error."""
+    finish = classify_finish(reason)
+    if finish in {Finish.COMPLETE, Finish.UNKNOWN}:
+        return None
     has_text = bool(answer_in(text).strip())
     failures: dict[Finish, tuple[ProviderErrorCode, str]] = {
         Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
@@ -127,7 +130,7 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
             f"{vendor.capital} broke off the reply (finish reason {reason}), so the reply is not used.",
         ),
     }
-    failure = failures.get(classify_finish(reason))
+    failure = failures.get(finish)
     return failure and (failure[0], vendor.redact(failure[1]))
 
 

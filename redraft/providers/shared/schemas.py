@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 WRAPPER = "wrapped_answer"
@@ -70,8 +71,16 @@ def named_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
-    """Return the schema in the form that is sent. None if it can only be described in the prompt."""
-    rooted = _of_object(schema)
+    """Return the schema in the form that is sent. None if it can only be described in the prompt.
+
+    Equal schemas have the same result, which must not be changed: a schema is converted once for all calls.
+    """
+    return _wire_schema(json.dumps(schema))
+
+
+@lru_cache(maxsize=100)
+def _wire_schema(schema: str) -> WireSchema | None:
+    rooted = _of_object(json.loads(schema))
     if rooted is None:
         return None
     try:

@@ -8,8 +8,10 @@ from pydantic_core import from_json, to_json
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 
-from redraft.domain.text.cleaning import clean, clean_json
+from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json
 
+# No integer that `clean_json` replaces is this short
+_SHORT_BYTES_MAX = 4000
 _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 
 
@@ -81,6 +83,19 @@ def _read_json(text: str) -> Any:
     return from_json(text, cache_strings="keys")
 
 
+def _clean_json_text(value: Any) -> str:
+    """Return `clean_json` of a value as text. Most values are short and clean, and need no walk through the value."""
+    try:
+        text = to_json(value, inf_nan_mode="null")
+    except ValueError:
+        return to_json(clean_json(value)).decode()
+    # JSON writes controls as escapes. A longer text may have an integer that is too long
+    has_escapes = b"\\u" in text or b"\\f" in text or b"\\b" in text
+    if has_escapes or len(text) > _SHORT_BYTES_MAX or text.count(b"{") + text.count(b"[") > NESTING_MAX:
+        return to_json(clean_json(value)).decode()
+    return text.decode()
+
+
 class Json(sa.TypeDecorator[Any]):
     """JSON values as text, cleaned like `CleanText`. JSONB would change the order of names."""
 
@@ -88,7 +103,7 @@ class Json(sa.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
-        return None if value is None else to_json(clean_json(value)).decode()
+        return None if value is None else _clean_json_text(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         return None if value is None else _read_json(value)
@@ -101,8 +116,7 @@ class SearchableJson(sa.TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
-        cleaned = clean_json(value)
-        return cleaned if dialect.name == "postgresql" else to_json(cleaned).decode()
+        return clean_json(value) if dialect.name == "postgresql" else _clean_json_text(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         return _read_json(value) if isinstance(value, str) else value

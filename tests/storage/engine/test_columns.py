@@ -82,6 +82,9 @@ def stored_event(database: Database, job_id: str, data: Any) -> Any:
         ({"a": [float("nan"), float("inf"), 1.5]}, {"a": [None, None, 1.5]}),
         ({"a": "\\u0000 stays"}, {"a": "\\u0000 stays"}),
         ({"z": 1, "a": 2}, {"z": 1, "a": 2}),
+        ({"a": 10**4250, "b": 10**4000}, {"a": None, "b": 10**4000}),
+        ({"a": "tab\t, feed\f, bell\b, \x1b and \\f"}, {"a": "tab\t, feed , bell,  and \\f"}),
+        ({"a": json.loads("[" * 210 + "]" * 210)}, {"a": json.loads("[" * 198 + "[null]" + "]" * 198)}),
     ],
 )
 def test_json_keeps_all_that_can_be_stored(database: Database, add_job: AddJob, value: Any, kept: Any):
