@@ -1,6 +1,8 @@
 """The pages `/ratings`: a queue of evaluations to rate, and the agreement of evaluators with people."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
@@ -10,13 +12,15 @@ from api.pages.parts.forms import Filled, Form, FormOf, filled
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.evaluation import rating_queue, ratings
-from redraft.operations.evaluation.rating_queue import RatingQueue
+from redraft.operations.evaluation.rating_queue import QueueFilter, RatingQueue
 from redraft.operations.evaluation.ratings import RatingFilter
 from redraft.operations.services import Services
 
 router = pages_router("/ratings")
 
 _FIELDS = (*RATING, "job_id", "opinion")
+_NARROWING = ("run", "label", "disputed")
+_SKIPPED_MAX = 100
 _PRECISION = 0.9
 _TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement")]
 
@@ -24,19 +28,30 @@ _TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement")]
 @router.get("")
 def show_queue(request: Request, services: ServicesOf, rater: Rater) -> Response:
     query = request.query_params
-    queue = rating_queue.view_queue(services, rater, chosen=query.get("evaluation"), last=query.get("last"))
-    return _queue_page(request, queue, is_blind="blind" in query)
+    narrow = _narrow(query.get, query.getlist("skip"))
+    queue = rating_queue.view_queue(services, rater, narrow, chosen=query.get("evaluation"), last=query.get("last"))
+    return _queue_page(request, queue, narrow, is_blind="blind" in query)
 
 
 @router.post("")
 def rate(request: Request, services: ServicesOf, form: FormOf, rater: Rater) -> Response:
-    blind = {"blind": "1"} if form.text("blind") else {}
+    narrow, is_blind = _narrow(form.text, form.texts("skip")), bool(form.text("blind"))
     try:
         _rate(services, form, rater)
     except Invalid as error:
-        queue = rating_queue.view_queue(services, rater, chosen=form.text("evaluation_id"))
-        return _queue_page(request, queue, filled(form, _FIELDS, error), is_blind=bool(blind), status=422)
-    return see_other("/ratings", last=form.text("evaluation_id"), **blind)
+        queue = rating_queue.view_queue(services, rater, narrow, chosen=form.text("evaluation_id"))
+        return _queue_page(request, queue, narrow, filled(form, _FIELDS, error), is_blind=is_blind, status=422)
+    kept = [(name, form.text(name)) for name in ("blind", *_NARROWING) if form.text(name)]
+    skipped = [("skip", each) for each in narrow.skipped]
+    return see_other(f"/ratings?{urlencode([('last', form.text('evaluation_id')), *kept, *skipped])}")
+
+
+def _narrow(text_of: Callable[[str], str | None], skipped: Sequence[str]) -> QueueFilter:
+    """Read how the queue is narrowed. A label without `=` matches nothing that a user could mean, so it is ignored."""
+    key, equals, value = (text_of("label") or "").strip().partition("=")
+    label = (key.strip(), value.strip()) if equals and key.strip() else None
+    run_id = (text_of("run") or "").strip() or None
+    return QueueFilter(run_id, label, bool(text_of("disputed")), tuple(skipped[-_SKIPPED_MAX:]))
 
 
 @router.get("/calibration")
@@ -57,7 +72,13 @@ def _rate(services: Services, form: Form, rater: str) -> None:
 
 
 def _queue_page(
-    request: Request, queue: RatingQueue, form: Filled | None = None, *, is_blind: bool, status: int = 200
+    request: Request,
+    queue: RatingQueue,
+    narrow: QueueFilter,
+    form: Filled | None = None,
+    *,
+    is_blind: bool,
+    status: int = 200,
 ) -> Response:
-    shown: dict[str, Any] = {"form": form or Filled(), "is_blind": is_blind, "tabs": _TABS}
+    shown: dict[str, Any] = {"form": form or Filled(), "narrow": narrow, "is_blind": is_blind, "tabs": _TABS}
     return page(request, "ratings/queue.html", status, queue=queue, **shown)

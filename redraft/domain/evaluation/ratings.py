@@ -32,10 +32,14 @@ class RateEvaluation(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class ReviewPriority:
-    """The priority of a verdict for review, and the reason in words. A higher weight is reviewed earlier."""
+    """The priority of a verdict for review, and the reason in words. A higher weight is reviewed earlier.
+
+    `is_dispute`: whether evaluators disagree about the answer.
+    """
 
     weight: float
     words: str
+    is_dispute: bool = False
 
 
 def review_priority_of(
@@ -50,8 +54,8 @@ def review_priority_of(
     side = "above" if score >= threshold else "below"
     # The distance is at most 1, so the weights of the three kinds lie in ranges that hardly overlap.
     if is_contradicted:
-        return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise")
+        return ReviewPriority(3 - distance, "another evaluation of this answer decided otherwise", is_dispute=True)
     if disagreement is not None and disagreement >= DISAGREEMENT:
-        return ReviewPriority(1 + disagreement, f"its evaluators are {disagreement:.2f} apart")
+        return ReviewPriority(1 + disagreement, f"its evaluators are {disagreement:.2f} apart", is_dispute=True)
     words = f"{distance:.2f} {side} the threshold" if distance >= 0.005 else "at the threshold"
     return ReviewPriority(1 - distance, words)

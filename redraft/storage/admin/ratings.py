@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Executable, Float, Select, Subquery, and_, ca
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
+from redraft.storage.jobs.job_filters import JobFilter, conditions
 
 LOOKBACK = 300
 _TASK_CHARS = 300
@@ -183,10 +184,16 @@ class ReviewCandidate:
     threshold: float
 
 
-def latest_evaluations(connection: Connection) -> list[ReviewCandidate]:
-    """Return the newest evaluations by models, without failed ones. At most `LOOKBACK` rows are read."""
+def latest_evaluations(connection: Connection, criteria: JobFilter | None = None) -> list[ReviewCandidate]:
+    """Return the newest evaluations by models, without failed ones. At most `LOOKBACK` rows are read.
+
+    With a filter, only evaluations of the jobs that match it are returned.
+    """
     # Ids grow with time, so the primary key gives the order
-    newest = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK).subquery()
+    newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
+    if criteria is not None:
+        newest_ids = newest_ids.join(jobs, jobs.c.id == evaluations.c.job_id).where(*conditions(connection, criteria))
+    newest = newest_ids.subquery()
     query = (
         select(
             evaluations.c.id.label("evaluation_id"),

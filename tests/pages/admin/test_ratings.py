@@ -61,23 +61,48 @@ def test_the_doubtful_come_first_and_what_is_rated_comes_no_more(services: Servi
     assert order(services, "key_other") == wanted
 
 
-def test_one_verdict_after_the_other_is_rated_by_keyboard(visitor: Visitor, services: Services, judged: dict[str, str]):
+def test_verdicts_are_rated_by_single_keys_without_loading_a_page(
+    visitor: Visitor, services: Services, judged: dict[str, str]
+):
     page = visitor.go("/ratings")
-    expect(page.get_by_role("heading", name="audited")).to_be_visible()
-    expect(page.locator("#queue + ol li")).to_have_count(6)
+    task, lines, said = page.locator("#task"), page.locator("#queue + ol li"), page.locator(".banner.good")
+    expect(task).to_have_text("audited")
+    expect(page.get_by_role("heading", name="Is the evaluator right that the answer passes?")).to_be_visible()
     visitor.check_accessible()
-    page.get_by_label("I disagree").focus()
-    page.keyboard.press("Space")
-    page.keyboard.press("Tab")
-    page.keyboard.type("0.3")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/ratings?last={judged['audited']}")
-    expect(page.get_by_role("status").first).to_contain_text(
-        "The verdict of the evaluator is passed with 0.85; you disagree and would give 0.30."
-    )
-    expect(page.locator("#queue + ol li")).to_have_count(5)
-    page.locator("#queue + ol").get_by_role("link", name="near").click()
-    expect(page.get_by_role("heading", name="near")).to_be_visible()
+    page.evaluate("window.isSame = true")
+    page.get_by_text("Your score and reason").click()
+    page.get_by_label("Your score").fill("0.3")
+    page.get_by_role("button", name="I disagree: it does not pass").click()
+    expect(said).to_contain_text("The verdict of the evaluator is passed with 0.85; you disagree and would give 0.30.")
+    expect(lines).to_have_count(5)
+    expect(task).to_be_focused()
+    page.keyboard.press("u")
+    expect(said).to_have_count(0)
+    expect(task).to_be_focused()
+    page.keyboard.press("1")
+    expect(said).to_contain_text("you agree")
+    expect(page.get_by_role("button", name="I agree: it does not pass")).to_be_visible()
+    page.keyboard.press("s")
+    expect(task).to_have_text("panel")
+    expect(page.get_by_text("1 of 6 rated by you, 1 skipped.")).to_be_visible()
+    page.keyboard.press("3")
+    expect(task).to_have_text("near")
+    expect(page.locator("#announcer")).to_have_text("Rated. Next: near")
+    assert page.evaluate("window.isSame")
+
+
+def test_the_queue_is_narrowed(reader: Reader, services: Services, submit_job: Submit, judged: dict[str, str]):
+    add_judged(services, submit_job(instruct="labelled", metadata={"team": "docs"}), score=1.0)
+    reader.go("/ratings")
+    page = reader.press("Narrow", {"Label": "team=docs"})
+    assert page.texts("ol//a") == ["labelled"]
+    page = reader.press("I agree")
+    assert "label=team%3Ddocs" in page.path
+    assert "1 of 1 rated by you" in page.text
+    reader.go("/ratings")
+    page = reader.press("Narrow", {"Only where evaluators disagree": True})
+    assert page.texts("ol//a") == ["audited", "audited", "panel"]
+    assert "No evaluation to rate" in reader.press("Narrow", {"Run": "run_none"}).text
 
 
 def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: Services, judged: dict[str, str]):
@@ -87,11 +112,12 @@ def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: S
     for told in ("0.85", "passed ·", "Well done.", "threshold,", "scores differ"):
         assert told not in said, told
     assert judged["audited"] in page.source
-    page = reader.press("Rate", {"It does not pass": True, "Your score": "2"})
+    page = reader.press("It does not pass", {"Your score": "2"})
     assert "Nothing was changed." in text_of(page.one("*[@role='alert']"))
-    assert "checked" in page.field("It does not pass").attrib
     assert "0.85" not in page.text
     page = reader.press("Rate", {"Your score": "0.4"})
+    assert "Choose whether the answer passes." in page.text
+    page = reader.press("It does not pass", {"Your score": "0.4"})
     assert page.path == f"/ratings?last={judged['audited']}&blind=1"
     assert "The verdict of the evaluator is passed with 0.85; you disagree" in page.texts("*[@role='status']")[0]
     [rating] = ratings.list_ratings(services, services_job(services, judged["audited"]))

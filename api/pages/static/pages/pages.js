@@ -115,6 +115,13 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
     if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
+    else press(event);
+  }
+  // A control with data-key is pressed by that key.
+  function press(event) {
+    if (document.querySelector(".htmx-request")) return;
+    const control = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (control) { event.preventDefault(); control.click(); }
     else if (event.key === "x") document.querySelector('[data-row][aria-selected="true"] input[type="checkbox"]')?.click();
   }
 
@@ -126,6 +133,19 @@
     const words = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
     if (words && !window.confirm(words)) event.preventDefault();
   }
+  // After a swap that a person asked for, the focus goes to the successor of what they used. Changed states are announced.
+  const announced = new Map();
+  function onSwap(event) {
+    refresh();
+    for (const element of document.querySelectorAll("[data-announce]")) {
+      const before = announced.get(element.id);
+      announced.set(element.id, element.dataset.announce);
+      if (before !== undefined && before !== element.dataset.announce) announce(element.dataset.announce);
+    }
+    if (event.detail?.ctx?.sourceElement?.dataset?.live === undefined && document.activeElement === document.body) {
+      document.querySelector("[data-successor], #form-errors")?.focus();
+    }
+  }
   function refresh() {
     updateTimes();
     prepareCopies();
@@ -136,12 +156,13 @@
   document.addEventListener("keydown", onKey);
   document.addEventListener("submit", onSubmit);
   document.addEventListener("visibilitychange", onVisibility);
-  document.addEventListener("htmx:after:swap", refresh);
+  document.addEventListener("htmx:after:swap", onSwap);
   document.addEventListener("htmx:after:request", onAnswer);
   document.addEventListener("htmx:error", retryLive);
   // Details that people have opened stay open when the page reloads itself.
   window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(updateTimes, 1000);
+  for (const element of document.querySelectorAll("[data-announce]")) announced.set(element.id, element.dataset.announce);
   refresh();
 })();
