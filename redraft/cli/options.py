@@ -1,7 +1,7 @@
 """Defines the options that commands share, and groups of commands."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -343,14 +343,33 @@ def in_options(text: str) -> str:
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add JOB_OPTIONS to a command. The command receives the values as `given`, by dotted field name."""
+    return _with_options(command, JOB_OPTIONS, at=1)
 
+
+_EVALUATOR_SAMPLING = "evaluator_sampling."
+
+
+def with_evaluator_sampling(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of the evaluators' sampling to a command, which receives the values as in `with_job_options`."""
+    return _with_options(command, [each for each in JOB_OPTIONS if each.field.startswith(_EVALUATOR_SAMPLING)])
+
+
+def evaluator_sampling(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the given fields of the evaluators' sampling, or None if there are none."""
+    return {name.removeprefix(_EVALUATOR_SAMPLING): v for name, v in given.items() if v is not None} or None
+
+
+def _with_options(
+    command: Callable[..., None], options: Sequence[JobOption], *, at: int | None = None
+) -> Callable[..., None]:
     @wraps(command)
     def run(**values: Any) -> None:
-        command(given={each.field: each.read(values.pop(each.name)) for each in JOB_OPTIONS}, **values)
+        command(given={each.field: each.read(values.pop(each.name)) for each in options}, **values)
 
     own = [each for each in signature(command).parameters.values() if each.name != "given"]
     # The help lists options in the order of the parameters; an argument must come before them
-    parameters = [*own[:1], *(each.parameter for each in JOB_OPTIONS), *own[1:]]
+    place = len(own) if at is None else at
+    parameters = [*own[:place], *(each.parameter for each in options), *own[place:]]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run

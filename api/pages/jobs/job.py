@@ -11,6 +11,7 @@ from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
 from api.pages.jobs.job_answers import answer_of, pending_of
 from api.pages.jobs.job_charts import draw_scores, draw_waterfall
+from api.pages.new.fields import LABELS
 from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.parts.forms import Filled
@@ -109,6 +110,7 @@ def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, statu
         pending=pending_of(view.job, view.iterations),
         attempts=best_attempts(view.iterations),
         form=form,
+        labels=LABELS,
     )
 
 

@@ -13,15 +13,17 @@ from api.pages.parts.rendering import pages_router, see_other
 from api.routes.admin.ratings import get_rater
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.requests import ContinueJob
+from redraft.domain.jobs.sampling import Sampling
 from redraft.errors import Conflict, Invalid
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import lifecycle, views, webhooks
 
 router = pages_router("/jobs/{job_id}")
 
-CONTINUATION = ("guidance", "iter_max", "score_threshold", "model", "evaluator_model")
+_SAMPLING = tuple(f"evaluator_{name}" for name in Sampling.model_fields)
+CONTINUATION = ("guidance", "iter_max", "score_threshold", "model", "evaluator_model", *_SAMPLING)
 RATING = ("evaluation_id", "iteration", "verdict", "criterion", "score", "note")
-_NUMBERS = {"iter_max", "score_threshold", "score", "iteration"}
+_NUMBERS = {"iter_max", "score_threshold", "score", "iteration", *_SAMPLING} - {"evaluator_reasoning_effort"}
 Rater = Annotated[str, Depends(get_rater)]
 
 
@@ -34,7 +36,7 @@ def cancel(services: ServicesOf, job_id: str) -> Response:
 @router.post("/continue")
 def continue_job(request: Request, services: ServicesOf, job_id: str, form: FormOf) -> Response:
     try:
-        lifecycle.continue_job(services, job_id, read(ContinueJob, values_of(form, CONTINUATION)))
+        lifecycle.continue_job(services, job_id, read(ContinueJob, _continuation(form)))
     except (Invalid, Conflict) as error:
         view = views.view_history(services, job_id)
         return answer_tab(request, view, filled(form, CONTINUATION, error), 409 if isinstance(error, Conflict) else 422)
@@ -81,6 +83,12 @@ def read_rating(form: Form, verdict: str | None = None) -> tuple[int, RateEvalua
     if "verdict" not in values:
         raise Invalid.at("/verdict", "Choose whether you agree.", "missing")
     return number, read(RateEvaluation, values)
+
+
+def _continuation(form: Form) -> dict[str, Any]:
+    values = values_of(form, CONTINUATION)
+    sampling = {name.removeprefix("evaluator_"): values.pop(name) for name in _SAMPLING if name in values}
+    return {**values, "evaluator_sampling": sampling} if sampling else values
 
 
 def values_of(form: Form, names: tuple[str, ...]) -> dict[str, Any]:

@@ -103,7 +103,9 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
     """Return the form as it was sent, with the error assigned to its fields."""
     errors: dict[str, str] = {}
     for each in (error.errors if isinstance(error, Invalid) else ()) or (FieldError("", error.message, error.code),):
-        name = each.pointer.removeprefix("/").partition("/")[0]
+        # Below this object, each value has a field of its own
+        pointer = each.pointer.replace("/evaluator_sampling/", "/evaluator_")
+        name = pointer.removeprefix("/").partition("/")[0]
         errors.setdefault(name if name in names else "", each.detail)
     return Filled({name: form.text(name) for name in names}, errors)
 

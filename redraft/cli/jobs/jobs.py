@@ -1,8 +1,8 @@
 """The commands `redraft jobs …`, which list, show, watch, cancel, continue and delete jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -158,9 +158,12 @@ def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     "continue",
     "redraft jobs continue latest --iter-max 2 --guidance 'Name the sources.'",
     "redraft jobs continue latest --model anthropic:claude-haiku-5-5 --threshold 0.9",
+    "redraft jobs continue latest --evaluator-reasoning-effort high",
 )
+@options.with_evaluator_sampling
 def continue_job(  # noqa: PLR0913 - one parameter per option
     *,
+    given: Mapping[str, Any],
     job: options.JobRef,
     iter_max: Annotated[int | None, typer.Option(help="Maximum number of further iterations, 1 to 10.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Minimum score for acceptance, 0 to 1.")] = None,
@@ -196,6 +199,7 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
         "model": options.ladder(model),
         "evaluator_model": evaluator_model,
         "guidance": guidance,
+        "evaluator_sampling": options.evaluator_sampling(given),
         "limits": {name: value for name, value in limits.items() if value is not None} or None,
     }
     change = sessions.check(ContinueJob, {name: value for name, value in body.items() if value is not None})

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 EPILOG = options.examples(
     "redraft jobs rescore latest --evaluator-model anthropic:claude-haiku-5-5 --wait",
     "redraft jobs rescore 0199a3 --rubric rubric.json --iteration 1 --iteration 3",
+    "redraft jobs rescore latest --evaluator-reasoning-effort high --evaluator-temperature 0",
     "redraft jobs rescore 0199a3 --crit 'Names the city.' --no-rubric",
 )
 
 
+@options.with_evaluator_sampling
 def rescore(  # noqa: PLR0913 - one parameter per option
     *,
+    given: Mapping[str, Any],
     job: options.JobRef,
     iteration: Annotated[
         list[int] | None,
@@ -76,12 +79,13 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         "profile": profile,
         "eval_crit": eval_crit,
         "rubric": options.rubric_of(rubric),
+        "evaluator_sampling": options.evaluator_sampling(given),
     }
     with sessions.opened_for("job", job) as (services, job_id):
         before = queries.get_job(services, job_id)
         evaluation = _evaluation(before, {"panel": panel, "samples": samples})
-        given = {name: value for name, value in {**body, **evaluation}.items() if value is not None}
-        change = sessions.check(RescoreJob, given)
+        fields = {name: value for name, value in {**body, **evaluation}.items() if value is not None}
+        change = sessions.check(RescoreJob, fields)
         request = rescore.request_for(services, before.id, change, drops_rubric=no_rubric)
         submit.normalise(services, request)  # An error must come before a broker and a worker start
 

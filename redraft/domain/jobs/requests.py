@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, to_json
@@ -318,6 +318,12 @@ class RescoreAnswers(EvaluationFields):
     answer_schema: dict[str, Any] | None = None
 
 
+_ChangedSampling = Annotated[
+    Sampling | None,
+    Field(description="Left-out fields keep their earlier value; a field with null is not sent."),
+]
+
+
 class RescoreJob(StrictModel):
     """How to evaluate the answers of a job again. Fields that are null keep their earlier value."""
 
@@ -330,6 +336,7 @@ class RescoreJob(StrictModel):
     rubric: Rubric | None = None
     reference: FilledText | None = None
     evaluation: EvaluationOptions | None = None
+    evaluator_sampling: _ChangedSampling = None
     score_threshold: Fraction | None = None
     limits: Limits | None = None
 
@@ -350,9 +357,11 @@ class ContinueJob(StrictModel):
     sources: list[Source] | None = Field(
         default=None, max_length=MAX_SOURCES, description="Replace the earlier sources; null: unchanged."
     )
+    evaluator_sampling: _ChangedSampling = None
     limits: Limits | None = None
 
 
+_Options = TypeVar("_Options", Limits, Sampling)
 AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
 
 
@@ -374,6 +383,11 @@ def evaluator_calls_max(request: EvaluationFields) -> int:
     samples = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
     return samples * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
+
+
+def merged(before: _Options, change: _Options) -> _Options:
+    """Return the options `before` with the fields that `change` has. Its other fields are no change."""
+    return before.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:

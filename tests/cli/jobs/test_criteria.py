@@ -131,7 +131,18 @@ def test_answers_are_judged_anew_by_another_rubric(
     shell: Shell, home: Services, judged: str, model_server: ModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "rubric.json").write_text(json.dumps([{"id": "kind", "text": "Is kind."}]))
-    options = ["--rubric", "rubric.json", "--iteration", "1", "--iteration", "3", "--samples", "2"]
+    options = [
+        "--rubric",
+        "rubric.json",
+        "--iteration",
+        "1",
+        "--iteration",
+        "3",
+        "--samples",
+        "2",
+        "--evaluator-temperature",
+        "0",
+    ]
     left = shell.run("jobs", "rescore", judged, *options)
     job_id = left.out.strip()
     assert (left.code, job_id[:4]) == (0, "job_")
@@ -139,6 +150,7 @@ def test_answers_are_judged_anew_by_another_rubric(
     assert found["kind"] == "rescore_answers"
     assert found["request"]["iterations"] == [1, 3]
     assert found["request"]["evaluation"]["samples"] == 2
+    assert found["request"]["evaluator_sampling"]["temperature"] == 0
     assert shell.run("jobs", "list", "--kind", "rescore_answers", "--json").data["data"][0]["id"] == job_id
     entry = {"evidence": "Tone.", "gap": "", "met": True}
     model_server.script(evaluate=[{"criteria": {"kind": entry}}])

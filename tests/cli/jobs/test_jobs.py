@@ -267,6 +267,7 @@ def test_a_budget_is_raised_where_the_job_goes_on(office: Shell, provider: Model
     stopped = office.run("ask", "Go.", "--crit", "good", "--max-tokens", "50")
     assert stopped.code == 1
     assert "--max-tokens" in stopped.err
-    done = office.run("jobs", "continue", "latest", "--max-tokens", "90000", "--json")
+    done = office.run("jobs", "continue", "latest", "--max-tokens", "90000", "--evaluator-seed", "7", "--json")
+    assert done.data["request"]["evaluator_sampling"]["seed"] == 7
     assert done.data["request"]["limits"]["max_tokens"] == 90_000
     assert done.data["stop_reason"] == "accepted"

@@ -53,6 +53,17 @@ def test_a_rubric_may_take_the_place_of_words_and_some_iterations_do(
     ]
 
 
+def test_the_sampling_of_the_evaluator_is_changed_field_by_field(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["one"], evaluate=[0.2])
+    first = driver.run_new(iter_max=1, evaluator_sampling={"temperature": 0.5, "seed": 7})
+    change = RescoreJob.model_validate({"evaluator_sampling": {"temperature": 0, "seed": None, "top_p": 0.9}})
+    driver.run(rescore(driver.services, first.id, change).job.id)
+    body = model_server.requests("evaluate")[-1].body
+    assert (body["temperature"], body["top_p"], "seed" in body) == (0, 0.9, False)
+    again = driver.run(rescore(driver.services, first.id, RescoreJob()).job.id)
+    assert again.request["evaluator_sampling"] == first.request["evaluator_sampling"]
+
+
 def test_another_profile_drops_the_rubric(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["one"], evaluate=[found(a=True), {"comprehensive": True, "reason": "R"}])
     first = driver.run_new(rubric=[criterion("a")], eval_crit=None)

@@ -187,7 +187,10 @@ def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(reader: Re
     assert text_of(page.by_id("iter_max-error")).endswith("must be a whole number")
     page = reader.press("Continue", {"Maximum further iterations": "1", "Threshold": "0.95"})
     assert "nobody" in text_of(page.by_id("model-error"))
-    page = reader.press("Continue", {"Generator": "openai:writer, openai:other"})
+    sampling: dict[str, str | bool] = {"Evaluator temperature": "3", "Evaluator reasoning effort": "high"}
+    page = reader.press("Continue", {"Generator": "openai:writer, openai:other", **sampling})
+    assert "2" in text_of(page.by_id("evaluator_temperature-error"))
+    page = reader.press("Continue", {"Evaluator temperature": "0"})
     assert page.path.endswith(f"/jobs/{twice}?notice=continued")
     assert "queued" in page.texts("header[@class='job']")[0]
 
