@@ -343,33 +343,27 @@ def in_options(text: str) -> str:
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add JOB_OPTIONS to a command. The command receives the values as `given`, by dotted field name."""
-    return _with_options(command, JOB_OPTIONS, at=1)
-
-
-_EVALUATOR_SAMPLING = "evaluator_sampling."
+    return _with_options(command, JOB_OPTIONS)
 
 
 def with_evaluator_sampling(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of the evaluators' sampling to a command, which receives the values as in `with_job_options`."""
-    return _with_options(command, [each for each in JOB_OPTIONS if each.field.startswith(_EVALUATOR_SAMPLING)])
+    return _with_options(command, [each for each in JOB_OPTIONS if each.field.startswith("evaluator_sampling.")])
 
 
 def evaluator_sampling(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the given fields of the evaluators' sampling, or None if there are none."""
-    return {name.removeprefix(_EVALUATOR_SAMPLING): v for name, v in given.items() if v is not None} or None
+    return {name.partition(".")[2]: v for name, v in given.items() if v is not None} or None
 
 
-def _with_options(
-    command: Callable[..., None], options: Sequence[JobOption], *, at: int | None = None
-) -> Callable[..., None]:
+def _with_options(command: Callable[..., None], options: Sequence[JobOption]) -> Callable[..., None]:
     @wraps(command)
     def run(**values: Any) -> None:
         command(given={each.field: each.read(values.pop(each.name)) for each in options}, **values)
 
     own = [each for each in signature(command).parameters.values() if each.name != "given"]
     # The help lists options in the order of the parameters; an argument must come before them
-    place = len(own) if at is None else at
-    parameters = [*own[:place], *(each.parameter for each in options), *own[place:]]
+    parameters = [*own[:1], *(each.parameter for each in options), *own[1:]]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run

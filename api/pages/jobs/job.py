@@ -11,9 +11,9 @@ from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
 from api.pages.jobs.job_answers import answer_of, pending_of
 from api.pages.jobs.job_charts import draw_scores, draw_waterfall
-from api.pages.new.fields import LABELS
 from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_texts import plain_text, request_texts
+from api.pages.new.fields import LABELS
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
 from redraft.domain.text.diffs import DiffPart

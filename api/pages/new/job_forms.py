@@ -16,6 +16,7 @@ from api.pages.parts.multipart import FormPart
 from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
+from redraft.operations.jobs.attachments import StoredFile
 
 _TITLE_CHARS = 200
 # Several inputs have these names: one for each model
@@ -27,16 +28,25 @@ def _defaults() -> dict[str, Any]:
     return dump(GenerateAnswer(instruct="-", eval_crit="-")) | {"instruct": None, "eval_crit": None}
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """An attachment of an earlier job. `stored` is None if it was deleted, `reference` is its value in the form."""
+
+    reference: str
+    stored: StoredFile | None
+
+
 @dataclass
 class JobForm:
     """The texts of all form fields, the rows of each group of `GROUPS`, and files.
 
-    With `is_text`, the rubric is the text of the field `rubric`, and not rows.
+    `kept` are the attachments that the form takes from an earlier job. With `is_text`, the rubric is the text of the field `rubric`, and not rows.
     """
 
     texts: dict[str, str]
     rows: dict[str, list[dict[str, str]]] = field(default_factory=lambda: {group: [] for group in GROUPS})
     files: list[FormPart] = field(default_factory=list[FormPart])
+    kept: Sequence[KeptFile] = ()
     is_text: bool = False
 
     @classmethod
@@ -98,7 +108,10 @@ class JobForm:
             "rubric": self.rubric(errors),
             "sources": [_source(number, row, errors) for number, row in enumerate(self.rows["source"], 1)],
             "conversation": [[row["user"], row["assistant"]] for row in self.rows["turn"]],
-            "attachments": [_attachment(file, errors) for file in self.files],
+            "attachments": [
+                *(_kept(each, errors) for each in self.kept),
+                *(_attachment(each, errors) for each in self.files),
+            ],
         }
         given = {name: value for name, value in lists.items() if value}
         errors += [_given_twice((name,), LABELS[name]) for name in given if name in body]
@@ -158,6 +171,16 @@ def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dic
         errors.append(FormError(f"source_more_{number}", "this is not a JSON object"))
     title = {"title": row["title"].strip()} if row["title"].strip() else {}
     return {**found, **title, "content": row["content"]}
+
+
+def _kept(file: KeptFile, errors: list[FormError]) -> dict[str, Any]:
+    if file.stored is None:
+        errors.append(
+            FormError("attachments", "a file of the earlier job is gone; remove it, or choose the file again")
+        )
+        return {}
+    data = b64encode(file.stored.data).decode()
+    return {"media_type": file.stored.media_type, "data": data, "title": file.stored.title}
 
 
 def _attachment(file: FormPart, errors: list[FormError]) -> dict[str, Any]:

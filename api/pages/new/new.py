@@ -12,7 +12,7 @@ from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.new import trials
 from api.pages.new.fields import GROUPS, LABELS
 from api.pages.new.form_errors import FormError, find_all, in_order, located, validate
-from api.pages.new.job_forms import JobForm
+from api.pages.new.job_forms import JobForm, KeptFile
 from api.pages.new.rubric_rows import FLAGS, KINDS, VALUES
 from api.pages.new.trials import Trial
 from api.pages.parts.forms import FormWithFilesOf, idempotency_of, new_token
@@ -24,7 +24,7 @@ from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.errors import Conflict, Invalid, NotFound, RedraftError
 from redraft.operations.admin import installation
-from redraft.operations.jobs import cost_estimates, queries, references, submit
+from redraft.operations.jobs import attachments, cost_estimates, queries, references, submit
 from redraft.operations.jobs.cost_estimates import Preview
 from redraft.operations.jobs.refine import Refinement
 from redraft.operations.services import Services
@@ -77,6 +77,7 @@ def show_new(request: Request, services: ServicesOf) -> Response:
 @router.post("/new")
 async def use_form(request: Request, context: ContextOf, sent: FormWithFilesOf) -> Response:
     state = _FormState(JobForm.sent(sent), sent.text("token") or new_token())
+    state.form.kept = await run_in_threadpool(_kept_files, context.services, sent.texts("kept"))
     verb = sent.text("do")
     if verb == "refine":
         if await _refine(context, state):
@@ -124,10 +125,27 @@ def _focus_after(state: _FormState, action: str, place: str) -> str:
 def _clone(services: Services, request: Request) -> _FormState:
     job = queries.get_job(services, references.find_job_id(services, request.query_params["from"]))
     state = _FormState(JobForm.of_request(job.request), new_token(), cloned=job.id, kind=job.kind)
+    digests = [each["digest"] for each in job.request.get("attachments", ())]
+    state.form.kept = _kept_files(services, [f"{job.id}/{digest}" for digest in digests])
     _check(request, services, state)
     # The job can name models that are no longer configured. Such errors are shown when the form is sent
     state.errors, state.status = [], 200
     return state
+
+
+def _kept_files(services: Services, named: Sequence[str]) -> list[KeptFile]:
+    """Read the attachments that the form takes from an earlier job. A name is the id of the job and a digest."""
+    # One more than the maximum, so that the request with all of them is refused
+    different = list(dict.fromkeys(named))[: services.settings.attachments_max + 1]
+    return [KeptFile(each, _kept_file(services, each)) for each in different]
+
+
+def _kept_file(services: Services, name: str) -> attachments.StoredFile | None:
+    job_id, _, digest = name.partition("/")
+    try:
+        return attachments.get(services, job_id, digest)
+    except NotFound:
+        return None
 
 
 def _send(request: Request, services: Services, state: _FormState) -> str | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any, LiteralString, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
@@ -76,6 +76,10 @@ Turn = Annotated[list[Text], Field(min_length=2, max_length=2)]
 
 class StrictModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    def merged(self, change: Self) -> Self:
+        """Return these values with the fields that `change` was given. Its defaults change nothing."""
+        return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
 class As:

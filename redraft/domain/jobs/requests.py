@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, to_json
@@ -25,7 +25,7 @@ from redraft.domain.bodies.fields import (
 )
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
 from redraft.domain.jobs.attachments import ATTACHMENTS_MAX, AnyAttachment
-from redraft.domain.jobs.sampling import Sampling
+from redraft.domain.jobs.sampling import ChangedSampling, Sampling
 from redraft.domain.jobs.variables import TemplateName, Variables
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
 from redraft.domain.structured.named_schemas import StructureName
@@ -318,12 +318,6 @@ class RescoreAnswers(EvaluationFields):
     answer_schema: dict[str, Any] | None = None
 
 
-_ChangedSampling = Annotated[
-    Sampling | None,
-    Field(description="Left-out fields keep their earlier value; a field with null is not sent."),
-]
-
-
 class RescoreJob(StrictModel):
     """How to evaluate the answers of a job again. Fields that are null keep their earlier value."""
 
@@ -336,7 +330,7 @@ class RescoreJob(StrictModel):
     rubric: Rubric | None = None
     reference: FilledText | None = None
     evaluation: EvaluationOptions | None = None
-    evaluator_sampling: _ChangedSampling = None
+    evaluator_sampling: ChangedSampling = None
     score_threshold: Fraction | None = None
     limits: Limits | None = None
 
@@ -357,11 +351,10 @@ class ContinueJob(StrictModel):
     sources: list[Source] | None = Field(
         default=None, max_length=MAX_SOURCES, description="Replace the earlier sources; null: unchanged."
     )
-    evaluator_sampling: _ChangedSampling = None
+    evaluator_sampling: ChangedSampling = None
     limits: Limits | None = None
 
 
-_Options = TypeVar("_Options", Limits, Sampling)
 AnyRequest = GenerateAnswer | EvaluateAnswer | RescoreAnswers
 
 
@@ -383,11 +376,6 @@ def evaluator_calls_max(request: EvaluationFields) -> int:
     samples = max(1, len(request.evaluation.panel)) * request.evaluation.samples
     candidates = request.candidates if isinstance(request, GenerateAnswer) else 1
     return samples * candidates * (1 if request.rubric is None else len(evaluated_by_model(request.rubric)))
-
-
-def merged(before: _Options, change: _Options) -> _Options:
-    """Return the options `before` with the fields that `change` has. Its other fields are no change."""
-    return before.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
 def ladder(request: GenerateAnswer) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The sampling parameters of a request, which generator and evaluators have in common."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from redraft.domain.bodies.fields import StrictModel
@@ -31,3 +33,8 @@ class Sampling(StrictModel):
             "seed": self.seed,
             "reasoning_effort": self.reasoning_effort,
         }
+
+
+ChangedSampling = Annotated[
+    Sampling | None, Field(description="Left-out fields keep their earlier value; a field with null is not sent.")
+]

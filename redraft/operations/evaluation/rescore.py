@@ -13,7 +13,6 @@ from redraft.domain.jobs.requests import (
     RescoreAnswers,
     RescoreJob,
     evaluator_calls_max,
-    merged,
 )
 from redraft.domain.jobs.states import TERMINAL, JobKind, JobStatus
 from redraft.errors import Conflict, Invalid
@@ -84,7 +83,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     given = {name: getattr(change, name) for name in change.model_fields_set - {"iterations"}}
     named = {name: value for name, value in given.items() if value is not None}
     if change.evaluator_sampling is not None:
-        named["evaluator_sampling"] = merged(before.evaluator_sampling, change.evaluator_sampling)
+        named["evaluator_sampling"] = before.evaluator_sampling.merged(change.evaluator_sampling)
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
     submit.refuse_misread_checks(change.rubric, change.eval_crit)

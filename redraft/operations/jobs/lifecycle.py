@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump, ladder, merged
+from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, dump, ladder
 from redraft.domain.jobs.states import JobStatus, Step, StopReason, ensure_can_continue, states_before
 from redraft.errors import Conflict
 from redraft.operations.jobs import submit
@@ -142,9 +142,9 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     options: dict[str, Any] = {"when": "before_done"}
     if change.limits is not None:
         # A request with only a longer deadline must not remove the budget
-        update["limits"] = merged(request.limits, change.limits)
+        update["limits"] = request.limits.merged(change.limits)
     if change.evaluator_sampling is not None:
-        update["evaluator_sampling"] = merged(request.evaluator_sampling, change.evaluator_sampling)
+        update["evaluator_sampling"] = request.evaluator_sampling.merged(change.evaluator_sampling)
     if change.model is not None:
         update["model"] = submit.resolve_ladder(services.providers, change.model)
     if change.evaluator_model is not None:

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from redraft.domain.jobs.requests import ContinueJob
+from redraft.operations.jobs import lifecycle
 from tests.model_server import ModelServer, Reply, Script
 from tests.model_server.scripts import Rule
 from tests.operations.driving import Driver
@@ -114,3 +116,18 @@ def test_a_refused_parameter_before_a_transient_failure_ends_no_job(
     job = driver.run_new(sampling={"temperature": 0.3}, stream=stream)
     assert job.stop_reason == "accepted"
     assert [call.status for call in driver.calls(job.id)] == ["failed", "failed", "succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_a_continuation_changes_the_sampling_of_the_evaluator(driver: Driver, model_server: ModelServer, dialect: str):
+    model_server.script(generate=["one", "two"], evaluate=[0.2, 0.9])
+    models = {"model": f"{dialect}:writer", "evaluator_model": f"{dialect}:judge"}
+    first = driver.run_new(iter_max=1, evaluator_sampling={"temperature": 0.5, "max_output_tokens": 900}, **models)
+    change = ContinueJob.model_validate({"iter_max": 1, "evaluator_sampling": {"temperature": 0.25}})
+    lifecycle.continue_job(driver.services, first.id, change)
+    driver.run(first.id)
+    body = model_server.requests("evaluate")[-1].body
+    assert body["temperature"] == 0.25
+    assert 900 in {body.get("max_tokens"), body.get("max_completion_tokens")}
+    sent = model_server.requests("generate")[-1].body
+    assert "temperature" not in sent

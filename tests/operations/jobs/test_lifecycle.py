@@ -250,20 +250,6 @@ def test_a_continuation_does_not_stop_at_once_on_the_plateau_it_came_from(driver
     assert (job.stop_reason, len(driver.iterations(job.id))) == ("accepted", 5)
 
 
-@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
-def test_a_continuation_changes_the_sampling_of_the_evaluator(driver: Driver, model_server: ModelServer, dialect: str):
-    model_server.script(generate=["one", "two"], evaluate=[0.2, 0.9])
-    models = {"model": f"{dialect}:writer", "evaluator_model": f"{dialect}:judge"}
-    first = driver.run_new(iter_max=1, evaluator_sampling={"temperature": 0.5, "max_output_tokens": 900}, **models)
-    go_on(driver, first.id, iter_max=1, evaluator_sampling={"temperature": 0.25})
-    driver.run(first.id)
-    body = model_server.requests("evaluate")[-1].body
-    assert body["temperature"] == 0.25
-    assert 900 in {body.get("max_tokens"), body.get("max_completion_tokens")}
-    sent = model_server.requests("generate")[-1].body
-    assert "temperature" not in sent
-
-
 def test_a_failed_and_a_canceled_job_can_be_continued(driver: Driver, model_server: ModelServer):
     model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no"}}), "one"], evaluate=[0.9])
     failed = driver.run_new()

@@ -88,3 +88,29 @@ def test_a_form_has_the_maximum_size_of_a_body(sender: httpx2.Client):
     sent = sender.post("/new", data=SENT, files=[("attachments", ("a.png", bytes(8_000_000)))])
     assert sent.status_code == 413
     assert "REDRAFT_MAX_BODY_BYTES" in sent.text
+
+
+def test_a_clone_keeps_the_attachments_that_stay_checked(
+    reader: Reader, sender: httpx2.Client, services: Services, stored: Callable[..., str]
+):
+    job_id = stored(attachments=[attachment(PNG, title="<b>Chart"), attachment(PDF, PDF_TYPE, title="Notes")])
+    page = reader.go(f"/new?from={job_id}")
+    boxes = [each for each in page.root.iter("input") if each.get("name") == "kept"]
+    references = [each.get("value") or "" for each in boxes]
+    assert [("checked" in each.attrib) for each in boxes] == [True, True]
+    assert (page.link("<b>Chart").get("href") or "").startswith(f"/v1/jobs/{job_id}/attachments/")
+    checked = HtmlPage(sender.post("/new", data={**SENT, "do": "check", "kept": references}))
+    assert [each.get("value") for each in checked.root.iter("input") if each.get("name") == "kept"] == references
+    sent = sender.post("/new", data={**SENT, "kept": references[1:]}, files=[("attachments", ("a.png", PNG))])
+    assert sent.status_code == 303
+    job = queries.get_job(services, sent.headers["Location"].rpartition("/")[2])
+    found = [(each["media_type"], each["title"], each["size"]) for each in job.request["attachments"]]
+    assert found == [("application/pdf", "Notes", len(PDF)), ("image/png", "a.png", len(PNG))]
+
+
+@pytest.mark.parametrize("reference", ["", "job_x/abc", "no/thing/" + "0" * 5000])
+def test_an_attachment_that_is_gone_is_an_error_at_its_field(sender: httpx2.Client, services: Services, reference: str):
+    page = HtmlPage(sender.post("/new", data={**SENT, "kept": reference}))
+    assert page.status == 422
+    assert "or choose the file again" in page.described(page.field("Images and PDFs"))
+    assert queries.list_jobs(services, JobFilter())[0] == []
