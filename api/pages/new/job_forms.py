@@ -40,7 +40,8 @@ class KeptFile:
 class JobForm:
     """The texts of all form fields, the rows of each group of `GROUPS`, and files.
 
-    `kept` are the attachments that the form takes from an earlier job. With `is_text`, the rubric is the text of the field `rubric`, and not rows.
+    `kept` are the attachments that the form takes from an earlier job. With `is_text`, the rubric is the text of the
+    field `rubric`, and not rows.
     """
 
     texts: dict[str, str]
