@@ -1,11 +1,12 @@
-"""A value that many threads need at the same time is computed once."""
+"""A value that many threads need at the same time is computed once, and a pattern when it is needed."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
-from redraft.caching import cached_once
+from redraft.caching import cached_once, lazy_pattern
 
 THREADS = 16
 
@@ -53,3 +54,12 @@ def test_a_computation_that_failed_is_repeated() -> None:
     with pytest.raises(ValueError, match="not yet"):
         fail_first(5)
     assert fail_first(5) == 5
+
+
+def test_a_lazy_pattern_is_compiled_when_it_is_used():
+    broken = lazy_pattern("(")
+    with pytest.raises(re.error):
+        broken.search("(")
+    words = lazy_pattern("a+", re.IGNORECASE)
+    assert [words.findall("xAay") for _ in range(2)] == [["Aa"], ["Aa"]]
+    assert (words.pattern, words.flags) == ("a+", re.compile("a+", re.IGNORECASE).flags)

@@ -20,6 +20,7 @@ from re import _constants as tokens  # pyright: ignore[reportAttributeAccessIssu
 from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
+from redraft import caching
 from tests.rules.sources import PACKAGES, ROOT, dotted, nodes
 
 LENGTH = 1_000
@@ -91,6 +92,8 @@ def collect() -> list[Found]:
         return compiled
 
     re.compile = record
+    # Compiled at once, while it is known for which module
+    caching.lazy_pattern = record
     for path, node in nodes(*PACKAGES):
         if isinstance(node, ast.Module):
             _import(path)

@@ -7,10 +7,12 @@ import pty
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
+import typer
 from typer.testing import CliRunner
 
 from redraft.cli.commands import app
@@ -25,6 +27,12 @@ from redraft.storage.jobs.job_filters import JobFilter
 from tests.support.commands import Command
 from tests.support.processes import clean_environment, environment_of
 from tests.support.waiting import patient
+
+
+@cache
+def command_line() -> Any:
+    """The commands of `redraft`. Typer would build all of them for each call, which takes longer than most calls."""
+    return typer.main.get_command(app)
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,11 @@ class Shell:
 
     def run(self, *arguments: str, stdin: str | bytes = "", **environment: str) -> Outcome:
         """In this process: fast, without a terminal."""
-        result = CliRunner().invoke(app, list(arguments), input=stdin, env={**self.environment, **environment})
-        return Outcome(result.exit_code, result.stdout, result.stderr)
+        with CliRunner().isolation(stdin, {**self.environment, **environment}) as (out, err, _):
+            code = _exit_code(arguments)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return Outcome(code, *(each.getvalue().decode().replace("\r\n", "\n") for each in (out, err)))
 
     def start(self, *arguments: str, is_fork: bool = True, stdout: int | None = None, **environment: str) -> Command:
         """In a process of its own."""
@@ -64,12 +75,16 @@ class Shell:
         """In this process, but on a terminal of that width; what the terminal got."""
         given = {**self.environment, "COLUMNS": str(width), "TERM": "xterm-256color", **environment}
         with _Terminal() as terminal, _environment(given):
-            try:
-                app(list(arguments))
-                code = 0
-            except SystemExit as end:
-                code = int(end.code or 0)
+            code = _exit_code(arguments)
         return code, terminal.screen
+
+
+def _exit_code(arguments: Sequence[str]) -> int:
+    try:
+        command_line().main(list(arguments), prog_name="redraft")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 class _Terminal(contextlib.AbstractContextManager["_Terminal"]):

@@ -4,6 +4,7 @@ import re
 from collections import deque
 from dataclasses import dataclass, replace
 
+from redraft.caching import lazy_pattern
 from redraft.domain.evaluation.lenient_json import JsonObject, load_json
 from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.text.thinking import (
@@ -24,8 +25,8 @@ OBJECTS_MAX = 1_000
 
 _NEARBY_CHARS = 500
 # Code fences and tags around an object are no words of a sentence about it.
-_WRAPPING = re.compile(r"`{3,}\w*|<[^<>\n]{0,60}>")
-_LEAD = re.compile(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
+_WRAPPING = lazy_pattern(r"`{3,}\w*|<[^<>\n]{0,60}>")
+_LEAD = lazy_pattern(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ class Span:
         return bool(re.search(r"\w", _WRAPPING.sub("", re.split(r"[\n{]", self.after)[0])))
 
 
-_NEXT = re.compile(
+_NEXT = lazy_pattern(
     rf"(?P<opener>{OPENER_PATTERN})|(?P<closer>{CLOSER_PATTERN})"
     r"""|(?P<object>\{(?=\s*+(?:["'“}/#]|[a-z_]\w{0,40}\s{0,9}:)))""",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN})', re.DOTALL | re.IGNORECASE)
+_TOKEN = lazy_pattern(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTERN})', re.DOTALL | re.IGNORECASE)
 
 
 def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
@@ -93,7 +94,7 @@ def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
     return _mark_alone(text[start:], spans), False
 
 
-_AROUND = re.compile(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
+_AROUND = lazy_pattern(r"\A\s*(?:<\|?\w{1,20}\|?>\s*)?`{3,}\w*|`{3,}\s*\Z|(?:</?\|?\w{1,20}\|?>\s*){1,3}\Z")
 
 
 def _end_of_thought(text: str, opener: re.Match[str], untrusted: UntrustedTexts) -> int | None:

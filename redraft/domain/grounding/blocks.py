@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.reference_lists import (
     DEFINITION,
     Entry,
@@ -24,21 +25,21 @@ from redraft.domain.text.markdown_lines import Line, read_lines
 
 Kind = Literal["prose", "heading", "code", "row", "note"]
 
-_FENCE = re.compile(r"(?P<fence>`{3,}+(?=[^`]*$)|~{3,}+)(?P<info>.*)")
-_HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
-_UNDERLINE = re.compile(r"(?:=+|-{2,})\s*")
-_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")
-_BOLD = re.compile(r"(\*\*|__)(?!\s)[^*_]{1,120}(?<![\s.!?。\uff01\uff1f])\1[:\uff1a]?\s*")
-_TABLE_RULE = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
+_FENCE = lazy_pattern(r"(?P<fence>`{3,}+(?=[^`]*$)|~{3,}+)(?P<info>.*)")
+_HEADING = lazy_pattern(r"#{1,6}(?:[ \t]+|$)")
+_UNDERLINE = lazy_pattern(r"(?:=+|-{2,})\s*")
+_RULE = lazy_pattern(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")
+_BOLD = lazy_pattern(r"(\*\*|__)(?!\s)[^*_]{1,120}(?<![\s.!?。\uff01\uff1f])\1[:\uff1a]?\s*")
+_TABLE_RULE = lazy_pattern(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 _VALUE = r"\"[^\"<>]{0,200}\"|'[^'<>]{0,200}'|[^\s<>\"']{1,200}"
-_TAGS = re.compile(
+_TAGS = lazy_pattern(
     rf"(?:</?(?!source)[a-z][a-z0-9]{{0,20}}(?:\s+[\w:-]{{1,30}}=(?:{_VALUE}))*\s*/?>\s*)+", re.IGNORECASE
 )
 _DESTINATION = r"<?(?:[a-z][a-z0-9+.-]{1,20}:|www\.|[/#.]|[\w-]{1,60}\.)\S*"
-_LINK = re.compile(
+_LINK = lazy_pattern(
     rf"\[(?P<label>[^\]]{{1,200}})\]:[ \t]*{_DESTINATION}(?:[ \t]+[\"'(](?P<title>.*))?[ \t]*$", re.IGNORECASE
 )
-_TICKS = re.compile("`+")
+_TICKS = lazy_pattern("`+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.blocks import Block, Layout, code_spans, read_layout
 from redraft.domain.grounding.reference_lists import SUPERSCRIPTS, is_note, is_place
 from redraft.domain.grounding.source_words import CITED, NUMBER_SIGN, SOURCE
@@ -23,15 +24,15 @@ Style = Literal["inline", "footnote", "endnote"]
 _BARE_MAX = 999
 
 _OPEN, _SHUT = r"\[【\uff3b\u3014\u3016\u27e6", r"\]】\uff3d\u3015\u3017\u27e7"
-_BRACKETS = re.compile(rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
+_BRACKETS = lazy_pattern(rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
 # A marker may contain a line break, but no paragraph break.
-_LINE_BREAK = re.compile(r"\r?\n[ \t>]*")
-_PARAGRAPH = re.compile(r"\n[ \t>]*\r?\n")
-_LETTERS = re.compile("(?s:.)[\u0300-\u036f]*")
+_LINE_BREAK = lazy_pattern(r"\r?\n[ \t>]*")
+_PARAGRAPH = lazy_pattern(r"\n[ \t>]*\r?\n")
+_LETTERS = lazy_pattern("(?s:.)[\u0300-\u036f]*")
 # Some conjunctions mean something else in another language: `a` is "and" in Czech and "to" in Spanish. They count only
 # in a bracket with the word for "source" of their language.
 _JOINS = tuple(
-    (word, re.compile(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
+    (word, lazy_pattern(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
 )
 
 # Possessive quantifiers, because backtracking over a long list would take exponential time.
@@ -53,66 +54,66 @@ _REST = r".{0,200}"
 _TAIL = rf"(?:[,:;(|\uff1a\uff0c\u2013\u2014]|(?<= )-[ ]){_REST}"
 # Words without a separator may follow only a single number: in `[Source 1, 3 tables]` the 3 belongs to a note.
 _WORDS = rf"(?:[.](?!\d)|(?<=[ \u00a0])(?=[^\s\d])){_REST}"
-_CITING = re.compile(
+_CITING = lazy_pattern(
     rf"{_S}[*_]{{0,3}}(?:(?:see|cf\.?|vgl\.?|siehe|voir|véase|vedi|zie|se|см\.?|参见|見){_S})?(?P<name>{_NAMED})?"
     rf"{_PARTS}[*_]{{0,3}}{_S}(?P<tail>\u2020{_REST}|{_TAIL}|(?(name)(?(more)(?!)|{_WORDS})|(?!)))?",
     re.IGNORECASE,
 )
 # A word for a source with a number. A bracket that contains this word and number may be meant as a citation, whatever
 # else it contains.
-_MEANT = re.compile(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
+_MEANT = lazy_pattern(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
 _MEANT_CHARS_MAX = 200
-_UNREAD = re.compile(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
+_UNREAD = lazy_pattern(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
 # A bracket with one of these is not meant as a marker: negative numbers, decimals, times, formulas, footnotes, escapes,
 # code, names such as `IPv6 zone` and `HTTP/2`.
-_NO_MARK = re.compile(
+_NO_MARK = lazy_pattern(
     r"(?:\A|\s)[-\u2212]\d|\d[.:]\d|[=<>%$^{}\\`@]|(?<!\w)[\"']|\b[a-z]\d|[^\W\d][/(]\d|\d-?[A-Za-z]{2}"
     r"|[A-Za-z]\d+(?:[A-Za-z]|(?: [^\W\d]+)+\Z)"
 )
-_LINK_LABELS = re.compile(r"^[ \t>]*\[([^\]\n]{1,200})\]:[ \t]*<?(?:https?://|[/.#])", re.MULTILINE)
+_LINK_LABELS = lazy_pattern(r"^[ \t>]*\[([^\]\n]{1,200})\]:[ \t]*<?(?:https?://|[/.#])", re.MULTILINE)
 _UNREAD_WORDS = 4
-_NUMBERS = re.compile(r"(?<!\d)\d{1,3}(?!\d)")
-_TAG = re.compile(
+_NUMBERS = lazy_pattern(r"(?<!\d)\d{1,3}(?!\d)")
+_TAG = lazy_pattern(
     rf"</?{_S}(?:{CITED})(?:{_S}[:#]?{_S}|[-_\u2010\u2011])(?P<number>{_NUMBER})"
     rf"(?:[ \t]id=[\"']?\w{{1,64}}[\"']?)?{_S}/?>",
     re.IGNORECASE,
 )
 # Other brackets and commands that name a source. They are issues, since the prompt asks for another spelling.
-_OTHER_SPELLING = re.compile(
+_OTHER_SPELLING = lazy_pattern(
     rf"(?:(?:[({{\uff08]|\\\[){_S}(?:(?:see|cf\.?){_S})?(?:{CITED})[.:#\uff1a]?{_S}|<(?:sup|{CITED})>{_S}"
     rf"|<(?:{CITED})\b[^<>=]{{0,40}}=[ \t]*[\"']?|\\cite\w{{0,9}}\{{)"
     rf"(?P<numbers>{_NUMBER}(?:{_THEN}{_PART}){{0,50}})(?:[,:;][^()\n]{{0,60}})?{_S}"
     rf"(?:[)}}\uff09]|\\\]|[\"']?{_S}/?>|</(?:sup|{CITED})>)",
     re.IGNORECASE,
 )
-_SPAN = re.compile(
+_SPAN = lazy_pattern(
     rf"(?P<name>{_NAMED})?(?P<first>{_NUMBER})(?:{_TO}(?:{_NAMED}|#)?(?P<last>{_NUMBER}))?", re.IGNORECASE
 )
 # The next source within a note: `[Source 1: Ferries, Source 2: Island]`.
-_AGAIN = re.compile(
+_AGAIN = lazy_pattern(
     rf"(?<!\w)(?:{CITED})(?:{_S}[:#]?{_S}|[-_])(?P<numbers>{_NUMBER}(?!\.?\d)(?:{_THEN}{_PART}){{0,50}})", re.IGNORECASE
 )
-_NOTE = re.compile(r"\[\^(\d{1,40})\]")
+_NOTE = lazy_pattern(r"\[\^(\d{1,40})\]")
 # `[^1]: …` defines a footnote, so it is no citation.
-_LABEL = re.compile(r":[ \t]")
+_LABEL = lazy_pattern(r":[ \t]")
 
-_LINK = re.compile(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
+_LINK = lazy_pattern(r"\]?\((?:[^\s()]|\([^\s()]*\))*(?:[ \t]+[\"'(][^\n]{0,300})?\)")
 # Texts beside a bracket, which show that the bracket is a value, an index, an argument of a call, or part of a chemical
 # name.
-_OPERATOR = re.compile(
+_OPERATOR = lazy_pattern(
     r"(?:[ \t]=|\w\":|[\u2208\u2209\u2282\u2286\u00d7]|\\(?:(?:not)?in|subset(?:eq)?|times|cdot))[ \t]*\Z"
 )
-_CALL = re.compile(r"[A-Za-z_]\(\Z")
-_COMPOUND = re.compile(r"\.\w+\(|-[A-Za-z]{3}|[a-z]{3}")
-_WORD_END = re.compile(r"\w+\Z")
-_FIRST_ITEM = re.compile(r"\b([A-Za-z]\w{0,49})\[0\]")
-_FORMULA = re.compile(
+_CALL = lazy_pattern(r"[A-Za-z_]\(\Z")
+_COMPOUND = lazy_pattern(r"\.\w+\(|-[A-Za-z]{3}|[a-z]{3}")
+_WORD_END = lazy_pattern(r"\w+\Z")
+_FIRST_ITEM = lazy_pattern(r"\b([A-Za-z]\w{0,49})\[0\]")
+_FORMULA = lazy_pattern(
     r"\$\$(?=[^$]{0,1000}\\[a-z])[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
     rf"|\\\[(?!{_S}(?:{SOURCE}))(?:[^\\]|\\(?!\])){{1,1000}}\\\]",
     re.IGNORECASE,
 )
 _BEFORE_A_WORD = frozenset(("", " ", "\t", "\n", "("))
-_ASSIGNED = re.compile(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
+_ASSIGNED = lazy_pattern(r"[ \t]*(?:[-+*/%]?=(?!=)|\+\+|--)|\.\w+\(|\[[a-z_]")
 # The closing quotation marks for each opening quotation mark. Languages pair them in different ways.
 _QUOTES = dict(zip("\"'`“”‘’«»「『", "\"'`””’’»«」』", strict=True)) | {"„": "“”", "‚": "‘’"}
 

@@ -9,36 +9,37 @@ own items (`Here are 3 facts:`); docs/grounding.md has the rule.
 import re
 from collections.abc import Iterable
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.source_words import CITED
 
 # A larger number is rarely a count of the answer's own items.
 _COUNT_MAX = 12
 
-_DIGITS = re.compile("[0-9\u2460-\u2473\u2776-\u277f]")
+_DIGITS = lazy_pattern("[0-9\u2460-\u2473\u2776-\u277f]")
 _STEPS = (
     "step|fact|point|item|part|option|reason|section|chapter|question|answer|stage|phase|tip|example|finding|theme"
     "|schritt|punkt|teil|grund|abschnitt|frage|phase|tipp|étape|point|partie|raison|paso|punto|parte|razón"
 )
 _DOTTED = r"(?P<{}>\d{{1,2}}(?:\.\d{{1,2}}){{0,3}})"
-_AT_START = re.compile(
+_AT_START = lazy_pattern(
     rf"[^\w]*(?:{_DOTTED.format('n')}(?:\ufe0f?\u20e3|[.):|]{{1,2}}(?=[\s*_]|\Z)|[ ]?[-–—|](?=[\s*_]))"
     rf"|{_DOTTED.format('dotted')}(?=[*_]*[ \t]+[*_\"'(]*[^\W\d_a-zß-öø-ÿ])|(?P<sign>[\u2460-\u2473\u2776-\u277f]))"
 )
-_ANYWHERE = re.compile(
+_ANYWHERE = lazy_pattern(
     rf"\b(?:{_STEPS})[ \u00a0]#?(?P<step>\d{{1,2}})\b(?![.,]\d|\s?%)|\((?P<inner>\d{{1,2}})\)(?=\s)", re.IGNORECASE
 )
 _NOUNS = rf"{CITED}|texts?|articles?|texten?|documenti|источник\w*"
 _AND = r"\s?(?:,|;|&|and|or|und|oder|et|ou|y|[-–])\s?"
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     rf"\b(?:{_NOUNS})\s?#?(?P<numbers>\d{{1,3}}(?:{_AND}(?:and )?\d{{1,3}}){{0,9}})(?![\w%]|[.,]\d)", re.IGNORECASE
 )
-_OF_SOURCES = re.compile(
+_OF_SOURCES = lazy_pattern(
     rf"(?<![\w.,])(?P<n>\d{{1,3}}) (?=(?:\w{{1,20}} ){{0,2}}(?:{_NOUNS})\b"
     r"|(?:of|out of|von|(?:mention|say|state|tell|name|agree|disagree|describe|give|report)s?"
     r"|nenn\w+|sag\w+|stimm\w+)\b)",
     re.IGNORECASE,
 )
-_SPEAKS_OF_SOURCES = re.compile(rf"\b(?:{_NOUNS})\b", re.IGNORECASE)
+_SPEAKS_OF_SOURCES = lazy_pattern(rf"\b(?:{_NOUNS})\b", re.IGNORECASE)
 
 _UNITS = (
     "percent|per ?cent|prozent|pour|por|degrees?|grad|degrés?|celsius|fahrenheit|kelvin|k?[gm]|mg|µg|ml|[cmk]m|km²"
@@ -50,13 +51,13 @@ _UNITS = (
     "|bar|a\\.?m|p\\.?m|o['’]clock|uhr|million\\w*|billion\\w*|milliard\\w*|thousand|hundred|mio|mrd|tausend"
     "|hundert"
 )
-_COUNT = re.compile(rf"(?<![\w.,:/$€£¥-])(?P<n>\d{{1,2}}) (?!(?:{_UNITS})\b)(?=[^\W\d_]{{2}})", re.IGNORECASE)
-_PRESENTS = re.compile(
+_COUNT = lazy_pattern(rf"(?<![\w.,:/$€£¥-])(?P<n>\d{{1,2}}) (?!(?:{_UNITS})\b)(?=[^\W\d_]{{2}})", re.IGNORECASE)
+_PRESENTS = lazy_pattern(
     r"\b(?:there (?:are|were|is|was)|here (?:are|is)|th(?:e|ese) (?:following|same)|es gibt|es gab|hier sind"
     r"|folgende\w*|il y a(?:vait)?|voici|hay|había|aquí (?:hay|están)|ci sono|ecco)\b",
     re.IGNORECASE,
 )
-_PARTS = re.compile(
+_PARTS = lazy_pattern(
     r"(?:\w{1,20} )?(?:ways?|reasons?|facts?|points?|steps?|types?|kinds?|options?|differences?|similarities|parts?"
     r"|examples?|things?|aspects?|factors?|categories|groups?|themes?|findings?|statements?|items?|gründe?n?"
     r"|punkte?n?|schritte?n?|arten|teile?n?|unterschiede?n?|beispiele?n?|raisons?|étapes?|façons?|différences?"

@@ -9,11 +9,12 @@ counts as a statement without a source, which costs an iteration.
 
 import re
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.source_words import CITED
 from redraft.domain.text.function_words import FUNCTION_WORDS
 
 _CHARS_MAX = 250
-_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 # A sentence is small talk if each of its words is one of these or a function word.
 _TALK_LIST = """
     i me sure certainly absolutely okay ok course great good question questions thank thanks welcome happy glad please
@@ -23,7 +24,7 @@ _TALK_LIST = """
     gracias spero aiuti ecco risposta certo grazie
 """
 _TALK_WORDS = frozenset(_TALK_LIST.split()) | FUNCTION_WORDS
-_TALK_HAN = re.compile(r"(?:当然|好的|希望(?:这|以上)?对(?:你|您)有(?:所)?帮助|以下是(?:答案|回答)|[,，。!！:：\s])+")
+_TALK_HAN = lazy_pattern(r"(?:当然|好的|希望(?:这|以上)?对(?:你|您)有(?:所)?帮助|以下是(?:答案|回答)|[,，。!！:：\s])+")
 
 _SOURCES = rf"(?:{CITED}|texts?|materials?|information|unterlagen|texte|textes|textos|testi|источник\w*|документ\w*)"
 _ARTICLES = "the|any|your|these|provided|given|retrieved|supplied|attached|die|den|les|las|los|le|nei|nelle"
@@ -32,7 +33,7 @@ _STATED = "mentioned|stated|said|specified|given|covered|named|found|clear|known
 # "I cannot say" is a denial only at the end or before a question word: "I cannot tell you to stop" is a statement.
 _ASKED = "if|whether|what|who|when|where|why|how|which|this|that|it|the|on|about|to|from|based|your|in|any"
 _WHAT = rf"(?:$| (?:{_ASKED})\b.*)"
-_DENIAL = re.compile(
+_DENIAL = lazy_pattern(
     rf"(?:i|we) (?:cannot|can't|could not|couldn't|do not|don't) (?:answer|know|tell|say|determine|find){_WHAT}"
     rf"|(?:i|we) (?:do not|don't) have (?:any|enough|sufficient|the) (?:information|context|sources|documents)\b.*"
     rf"|{_NAMED}(?: (?:provided|given|i was given))? (?:(?:do not|don't|does not|doesn't|did not|didn't)"
@@ -55,17 +56,17 @@ _DENIAL = re.compile(
     r"|(?:根据\S{0,12}[,，])?(?:我)?无法回答\S{0,12}",
     re.IGNORECASE,
 )
-_LEAD_IN = re.compile(
+_LEAD_IN = lazy_pattern(
     r"\A(?:(?:i'm|i am) (?:sorry|afraid)|sorry|unfortunately|leider|(?:based on|from|regarding|as for) [^,]{1,60})"
     r",? (?:but |that )?",
     re.IGNORECASE,
 )
-_PARTS = re.compile(r"[,;:\u2014]\s*(?:so |and |und )?")
-_GOES_ON = re.compile(
+_PARTS = lazy_pattern(r"[,;:\u2014]\s*(?:so |and |und )?")
+_GOES_ON = lazy_pattern(
     r"\b(?:but|however|although|because|therefore|since|which|aber|jedoch|weil|mais|pero|ma|но)\b|但", re.IGNORECASE
 )
 _SEND = "send|share|provide|give|upload|attach|paste|supply|schicken|senden|fournir|envoyer|enviar"
-_ASKS = re.compile(
+_ASKS = lazy_pattern(
     rf"\A(?:please|could you|can you|would you)(?: please)? (?:{_SEND})\b|\b(?:{_SEND})\b[^.;:]{{0,60}}\b{_SOURCES}\b",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.source_words import SOURCE
 from redraft.domain.text.markdown_lines import Line
 
@@ -20,14 +21,14 @@ _TITLES = (
     "|quellenverzeichnis|literatur|références|bibliographie|referencias|bibliografía|riferimenti"
     "|referências|參考文獻|参考文献|参考资料|참고문헌|المراجع"
 )
-_HEADING = re.compile(
+_HEADING = lazy_pattern(
     rf"(?:#{{1,6}}\s+)?[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*+[:\uff1a]?[*_]{{0,3}}\s*+#*",
     re.IGNORECASE,
 )
-_IN_ONE_LINE = re.compile(
+_IN_ONE_LINE = lazy_pattern(
     rf"[*_]{{0,3}}(?:(?P<notes>{_NOTES})|{_TITLES})[*_]{{0,3}}\s*[:\uff1a][*_]{{0,3}}\s*(?=\S)", re.IGNORECASE
 )
-_LISTED = re.compile(
+_LISTED = lazy_pattern(
     rf"[*_]{{0,2}}(?P<entry>(?:(?P<sign>\[\^?)|(?P<named>(?:{SOURCE})[ \t]+)|\b(?=\d))"
     rf"(?:(?:{SOURCE})[ \t]+)?(?P<number>\d{{1,40}})(?(sign)\]))[*_]{{0,2}}[. \t]*(?:(?<=[\]\d])\s*[,;]\s*|$)",
     re.IGNORECASE,
@@ -38,7 +39,7 @@ PLAIN_DIGITS = str.maketrans(SUPERSCRIPTS, "0123456789")
 RAISED_DIGITS = str.maketrans("0123456789", SUPERSCRIPTS)
 
 _NAMED = f"(?:{SOURCE})" r"[ \t]*+[:#]?[ \t]*+(?P<{}>\d{{1,40}})"
-_ENTRY = re.compile(
+_ENTRY = lazy_pattern(
     r"[>\s]*(?:[-*+•\u2013][ \t]+)?(?P<whole>[*_]{0,2}"
     rf"(?:\[\^?(?:{_NAMED.format('a')}|(?P<b>\d{{1,40}}))\]:?|(?P<c>\d{{1,40}})[.):]|(?P<d>[{SUPERSCRIPTS}]{{1,40}})"
     rf"|{_NAMED.format('e')}(?=[ \t]*(?:[:.,\u2013\u2014*_-]|$)))"
@@ -47,16 +48,16 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 
-_ADDRESS = re.compile(r"\]?\(?<?(?:https?://|www\.|doi:)[^\s<>]{1,2000}>?", re.IGNORECASE)
-_PLACES = re.compile(
+_ADDRESS = lazy_pattern(r"\]?\(?<?(?:https?://|www\.|doi:)[^\s<>]{1,2000}>?", re.IGNORECASE)
+_PLACES = lazy_pattern(
     r"(?:\b(?:pp?\.|pages?|s\.|seiten?|lines?|zeilen?|l|sections?|sec\.|abschnitt|chapters?|ch\.|kapitel|para(?:graph)?s?"
     r"|paras?\.|abs\.|tables?|fig(?:ure|\.)|parts?|art(?:icle|ikel|\.)|rows?|columns?|items?|steps?|slides?|clauses?"
     r"|appendix|annex|entry|vol(?:ume|\.)|no\.|nr\.|(?:foot)?notes?)|§§?|¶|#)"
     r" ?\d{1,5}(?:\.\d{1,3}){0,3}(?:[-\u2013]l?\d{1,5})?\b",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
-_WORD, _DIGIT = re.compile(r"\w+"), re.compile(r"\d")
+_YEAR = lazy_pattern(r"(?<!\d)\d{4}(?!\d)")
+_WORD, _DIGIT = lazy_pattern(r"\w+"), lazy_pattern(r"\d")
 _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS, _NAME_CHARS_MIN = 2, 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
@@ -238,10 +239,10 @@ def write_endnotes(titles: Iterable[tuple[int, str]]) -> str:
     return "\n".join(("Sources:", *lines)) if lines else ""
 
 
-_UNDERLINE = re.compile(r"(?:[=-]{2,}|=)?")
-_FENCE = re.compile("`{3}|~{3}")
-DEFINITION = re.compile(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPERSCRIPTS}]+)(?=[ \t:.]*\S))[ \t:.]*")
-_USED = re.compile(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
+_UNDERLINE = lazy_pattern(r"(?:[=-]{2,}|=)?")
+_FENCE = lazy_pattern("`{3}|~{3}")
+DEFINITION = lazy_pattern(rf"(?:\[\^(?P<name>[^\]\s]{{1,60}})\]:|(?P<raised>[{SUPERSCRIPTS}]+)(?=[ \t:.]*\S))[ \t:.]*")
+_USED = lazy_pattern(rf"\[\^([^\]\s]{{1,60}})\](?!:)|([{SUPERSCRIPTS}]+)")
 # Lines such as "I hope this helps." may follow a list.
 _FAREWELL_LINES, _FAREWELL_CHARS = 2, 200
 # No request has so many sources. The limit bounds the work for hostile answers.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.blocks import Block, Layout, code_spans
 from redraft.domain.grounding.citation_markers import Marker
 from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
@@ -27,7 +28,7 @@ _PARTICLES = "とっだでのはがをにも、，；。"
 _KOREAN_QUOTATIVES = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
 # `「はい。」「いいえ。」の二つ` is one sentence about both quotations.
 # After `と` the rest may concern only the last quotation.
-_MORE_QUOTATIONS = re.compile("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
+_MORE_QUOTATIONS = lazy_pattern("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
 # A longer quotation is split into its sentences, because it may contain several statements.
 _QUOTE_CHARS_MAX = 300
 _CLOSERS = f"“»«›〞\\)\\]*_~\u200b\u200e\u200f\u2060\ufeff{''.join(_WIDE_CLOSERS.values())}"
@@ -35,19 +36,19 @@ _OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*
 _BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
 _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
 _STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
-_STOP = re.compile(
+_STOP = lazy_pattern(
     rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
     rf"(?P<marks>(?:[ \t]*{_MARKER})*(?:[ \t]*\r?\n[ \t>]*{_MARKER}(?:[ \t]*{_MARKER})*(?=[ \t]*(?:\r?\n|\Z)))?)"
     r"(?P<gap>\s*)"
 )
-_NEXT = re.compile(rf"[{_OPENERS}{_MARKER}\s]*(?P<word>[^\W_]*)")
+_NEXT = lazy_pattern(rf"[{_OPENERS}{_MARKER}\s]*(?P<word>[^\W_]*)")
 _TOKEN_CHARS_MAX = 40
-_QUESTION = re.compile(rf"[?\uff1f\u061f\u2047\u2048\u2049][!\u2026.]*[{_CLOSERS}]*\Z")
-_BOLD_LEAD_IN = re.compile(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
+_QUESTION = lazy_pattern(rf"[?\uff1f\u061f\u2047\u2048\u2049][!\u2026.]*[{_CLOSERS}]*\Z")
+_BOLD_LEAD_IN = lazy_pattern(r"(\*\*|__)[^*_\n]{1,80}\1[:\uff1a]?\Z")
 _LEAD_IN_WORDS = 15
 _LEAD_IN_COUNT = 12
-_NUMBER = re.compile(r"\d{1,20}")
-_BOLD_LINE = re.compile(r"(\*\*|__)([^*_]{1,120})\1[:\uff1a]?")
+_NUMBER = lazy_pattern(r"\d{1,20}")
+_BOLD_LINE = lazy_pattern(r"(\*\*|__)([^*_]{1,120})\1[:\uff1a]?")
 _BOLD_WORDS = 5
 
 

@@ -3,24 +3,25 @@
 import re
 from collections.abc import Iterator
 
+from redraft.caching import lazy_pattern
 from redraft.domain.grounding.reference_lists import PLAIN_DIGITS, SUPERSCRIPTS
 
-_RUN = re.compile(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
+_RUN = lazy_pattern(rf"[{SUPERSCRIPTS}]+(?:\u207b[{SUPERSCRIPTS}]+)?")
 # Separators of consecutive superscripts: `¹,²`, `¹˒²` and `¹ ²`.
-_BETWEEN = re.compile("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
+_BETWEEN = lazy_pattern("[,\u02d2\u2e34 \u2009\u202f]{1,2}")
 
 # After a function or a unit a superscript is a power.
 _FUNCTIONS = "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh|log|exp"
 _UNITS = "f(?:oo|ee)t|inch(?:es)?|miles?|yards?|(?:kilo|centi|milli|quadrat)?met(?:er|re)s?|seconds?"
-_RAISED = re.compile(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
+_RAISED = lazy_pattern(f"{_FUNCTIONS}|{_UNITS}", re.IGNORECASE)
 # After a year or a time of day a superscript cites; after another number it may be a power.
-_YEAR = re.compile(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
+_YEAR = lazy_pattern(r"(?<![\d,^])(?:1\d|20)\d\d\Z|:\d\d\Z")
 # Short words that are neither units nor products such as `mc²`; formulas such as `CO₂` count as words.
-_SHORT_WORD = re.compile(
+_SHORT_WORD = lazy_pattern(
     r"[\u2080-\u2089]\Z|°[CF]\Z|\b(?:[Ii][st]|[Ss]o|do|up|us|me|on|no|be|am|an|da|ja|UK|U\.?S|EU|UN|AI|AD|CE|TV)\Z|(?<!\d)\d{2,4}['\u2019]?s\Z"
 )
-_LAST_WORD = re.compile(r"(?<![^\W_])[^\W_]++\Z")
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_LAST_WORD = lazy_pattern(r"(?<![^\W_])[^\W_]++\Z")
+_IDEOGRAPH = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _RAISED_IDEOGRAPHS = "米里尺寸"
 _CLOSERS = frozenset("*_)\uff09\u201d\u2019\"'")
 _NO_END = frozenset("/\\-\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")

@@ -9,22 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, prod
 
+from redraft.caching import lazy_pattern
 from redraft.domain.numbers.number_words import HAN_SCALES, SCALES
 from redraft.domain.numbers.numerals import find_numerals
 
 # The text from a digit up to white space. The characters before the digit decide whether this text is a number.
-_FROM_DIGIT = re.compile(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
+_FROM_DIGIT = lazy_pattern(r"\d\S*(?:[ \u00a0\u2009\u202f]\d\S*)*")
 _BEFORE_DIGIT_CHARS_MAX = 40
 _BEHIND_CHARS = 20
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of scripts without spaces between words, as a part of a regular expression."""
 
-_UNSPACED_RUNS = re.compile(f"[{UNSPACED}]+")
+_UNSPACED_RUNS = lazy_pattern(f"[{UNSPACED}]+")
 _ROUND_IT = " .,;:!?()\"'*_"
 _S = "[ \u00a0\u2009\u202f]?"
 _DASH = "[-\u2010-\u2015/]"
 
-_SPECIAL = re.compile(
+_SPECIAL = lazy_pattern(
     r"(?<![\w.,:/])(?:"
     r"(?P<date>(?P<day>\d{1,2})(?P<point>[./])(?P<month>\d{1,2})(?P=point)(?P<year>\d{4}|\d{2})"
     r"|(?P<iso_year>\d{4})(?P<dash>[-/.])(?P<iso_month>\d{1,2})(?P=dash)(?P<iso_day>\d{1,2}))(?![\w/]|[.,]\d)"
@@ -37,15 +38,15 @@ _SPECIAL = re.compile(
     r")",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"(?<![^\W_])[^\W\d_]{1,20}[-\u2010-\u2013]?(\d{2,6})(?![\w])")
-_SCALE = re.compile(
+_CODE = lazy_pattern(r"(?<![^\W_])[^\W\d_]{1,20}[-\u2010-\u2013]?(\d{2,6})(?![\w])")
+_SCALE = lazy_pattern(
     rf"{_S}-?(?:(?P<word>{'|'.join(sorted(SCALES, key=len, reverse=True))})\b|(?P<short>bn|mn|[kmb])\b"
     rf"|(?P<han>[{''.join(HAN_SCALES)}]{{1,2}}))",
     re.IGNORECASE,
 )
-_THOUSANDS = re.compile(r"\D?[1-9]\d{0,2}[.,]\d{2}0")
+_THOUSANDS = lazy_pattern(r"\D?[1-9]\d{0,2}[.,]\d{2}0")
 _SHORT = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
-_ROUNDED = re.compile(
+_ROUNDED = lazy_pattern(
     r"(?:\b(?:(?P<down>over|more than|above|at least|upwards? of|mehr als|über|mindestens|plus de|más de|oltre|più di)"
     r"|(?P<up>nearly|almost|just under|close to|fast|knapp|beinahe|presque|casi|quasi)"
     r"|(?:about|around|approximately|approx\.|roughly|some|circa|ca?\.|etwa|rund|ungefähr|zirka|environ|près de"
@@ -53,7 +54,7 @@ _ROUNDED = re.compile(
     re.IGNORECASE,
 )
 _ROUNDED_CHARS = 20
-_SIGNS = re.compile("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]")
+_SIGNS = lazy_pattern("[\u00bc-\u00be\u2150-\u2189\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]")
 _MONTHS = (
     "january januar janvier enero", "february februar février febrero", "march märz mars marzo",
     "april avril abril", "", "june juni juin junio", "july juli juillet julio", "august août agosto",

@@ -4,13 +4,14 @@ White space is ignored, and unchanged text is shown as in the new answer. The ti
 limit counts as replaced, without a comparison of its words.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import Literal
+
+from redraft.caching import lazy_pattern
 
 # Longer answers are cut before the comparison.
 CHARS_MAX = 200_000
@@ -19,7 +20,7 @@ _WORK_MAX = 4_000_000
 # A short unchanged word such as "the" between two changes makes a diff harder to read, so it counts as changed.
 _ISLAND_CHARS = 3
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_TOKEN = re.compile(rf"(?:[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s])\s*|\s+")
+_TOKEN = lazy_pattern(rf"(?:[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+|[^\w\s])\s*|\s+")
 
 Kind = Literal["equal", "delete", "insert"]
 _Span = tuple[bool, int, int, int, int]

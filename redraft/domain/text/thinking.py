@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from redraft.caching import lazy_pattern
+
 _NAMES = (
     r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|cot)(?:[_-](?:process|content|steps?|trace))?"
     r"|analysis|scratchpad|monologue|antthinking|思考"
@@ -76,8 +78,8 @@ _SPELLINGS = (
 )
 _OPENERS = "|".join(opener for opener, _ in _SPELLINGS)
 _CLOSERS = "|".join(closer for _, closer in _SPELLINGS)
-OPENER = re.compile(_OPENERS, re.IGNORECASE)
-CLOSER = re.compile(_CLOSERS, re.IGNORECASE)
+OPENER = lazy_pattern(_OPENERS, re.IGNORECASE)
+CLOSER = lazy_pattern(_CLOSERS, re.IGNORECASE)
 # The patterns without groups, as parts of larger patterns.
 OPENER_PATTERN, CLOSER_PATTERN = (re.sub(r"[?]P<[a-z]+>", "?:", pattern) for pattern in (_OPENERS, _CLOSERS))
 
@@ -130,21 +132,21 @@ def _ends_of_thought(text: str, opener: re.Match[str], void: frozenset[SpellingK
 
 
 # A fence or an opener at the beginning of a line.
-BLOCK = re.compile(rf"^(?P<indent>[ ]{{0,3}})(?:`{{3,}}|~{{3,}}|{OPENER_PATTERN})", re.IGNORECASE | re.MULTILINE)
-_REST_OF_LINE = re.compile(r"[ \t]*(?:\n\s*|\Z)")
-_DELIMITER = re.compile(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
-_FENCE = re.compile(r"`{3,}|~{3,}")
+BLOCK = lazy_pattern(rf"^(?P<indent>[ ]{{0,3}})(?:`{{3,}}|~{{3,}}|{OPENER_PATTERN})", re.IGNORECASE | re.MULTILINE)
+_REST_OF_LINE = lazy_pattern(r"[ \t]*(?:\n\s*|\Z)")
+_DELIMITER = lazy_pattern(rf"(?P<fence>`{{3,}}|~{{3,}})|(?P<opener>{OPENER_PATTERN})|{CLOSER_PATTERN}", re.IGNORECASE)
+_FENCE = lazy_pattern(r"`{3,}|~{3,}")
 # White space and invisible characters before thinking.
-BLANKS = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
+BLANKS = lazy_pattern(r"[\s\ufeff\u200b-\u200d\u2060]*")
 _TURN = r"<\|(?:im_start|start|begin|turn)\|?>|<start_of_turn>|<\|start_header_id\|>|<\|(?:assistant|user|system)\|>"
 # Remains of the beginning of a turn that servers do not remove.
-_TURN_START = re.compile(
+_TURN_START = lazy_pattern(
     rf"(?:(?:(?:{_TURN})\s*(?:assistant|model)\b|<[|\uff5c]assistant[|\uff5c]>|<\|message\|>|\[/INST\])\s*"
     r"(?:<\|end_header_id\|>\s*)?)+",
     re.IGNORECASE,
 )
-_WRAPPER = re.compile(r"(?:<(?:answer|response|output|solution)>|<\|begin_of_box\|>)\s*", re.IGNORECASE)
-_WRAPPER_END = re.compile(
+_WRAPPER = lazy_pattern(r"(?:<(?:answer|response|output|solution)>|<\|begin_of_box\|>)\s*", re.IGNORECASE)
+_WRAPPER_END = lazy_pattern(
     r"(?<!\s)\s*(?:</(?:answer|response|output|solution)>|<\|end_of_box\|>)(?:\s*\Z)?", re.IGNORECASE
 )
 # Remains of the end of a turn that servers do not remove.
@@ -153,10 +155,10 @@ _END = (
     r"|end_of_solution)\|>|<end_of_turn>|<turn\|>|<\uff5cend\u2581of\u2581sentence\uff5c>|</s>|<eos>"
     r"|\[END FINAL RESPONSE\]|\[\|endofturn\|\]"
 )
-_TURN_END = re.compile(rf"(?<!\s)\s*(?:{_END})\s*\Z", re.IGNORECASE)
+_TURN_END = lazy_pattern(rf"(?<!\s)\s*(?:{_END})\s*\Z", re.IGNORECASE)
 # A model without a working stop token continues with the next turn or with more thinking.
-_NEXT_TURN = re.compile(rf"(?:{_END})\s*(?:{_TURN})", re.IGNORECASE)
-_ANY_TURN = re.compile(_TURN, re.IGNORECASE)
+_NEXT_TURN = lazy_pattern(rf"(?:{_END})\s*(?:{_TURN})", re.IGNORECASE)
+_ANY_TURN = lazy_pattern(_TURN, re.IGNORECASE)
 _TURN_END_CHARS = 30
 _NEVER = -1
 
@@ -284,7 +286,7 @@ def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
 _NEARBY_CHARS = 200
 _QUOTES = frozenset("`'\"\u201c\u2018\u00ab")
 _SENTENCE_ENDS = frozenset(".!?:)\n\u2026\u3002\uff01\uff1f")
-_CODE_OR_ITEM = re.compile(r"(?: {4}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
+_CODE_OR_ITEM = lazy_pattern(r"(?: {4}|\t)\s*|\s*(?:[-*+]|\d{1,2}[.)])\s+")
 
 
 def _is_code(before: str, after: str) -> bool:

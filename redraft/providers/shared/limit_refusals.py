@@ -9,51 +9,53 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-_NUMBER = re.compile(r"(?<![\w.#/-])((?<!\[)\d{1,3}(?:[,_']\d{3})+|\d+)(?![\w-]|\.\d)")
+from redraft.caching import lazy_pattern
+
+_NUMBER = lazy_pattern(r"(?<![\w.#/-])((?<!\[)\d{1,3}(?:[,_']\d{3})+|\d+)(?![\w-]|\.\d)")
 _N = r"(?<!\d)(\d[\d,_']{0,30})"
 # Smaller numbers are parts of versions or list numbers, because no model has such a small context or output limit
 _SMALLEST_LIMIT = 16
 
-_LIMIT_NAMED = re.compile(
+_LIMIT_NAMED = lazy_pattern(
     r"max_?(completion_?|new_?|output_?|gen_?|total_?)?tokens|max_gen_len|max(imum)?[ -]tokens|tokens you requested"
     r"|(output|completion|generated|new) tokens|tokens (for|of) (the )?(output|completion)",
     re.IGNORECASE,
 )
-_OUTPUT = re.compile(r"in the (output|completion)|\bcompletion\b|\boutput\b|tokens per min", re.IGNORECASE)
-_PROMPT = re.compile(
+_OUTPUT = lazy_pattern(r"in the (output|completion)|\bcompletion\b|\boutput\b|tokens per min", re.IGNORECASE)
+_PROMPT = lazy_pattern(
     r"\bprompt(?:_tokens)?\b|\binputs?(?:_tokens|_length)?\b|\bmessages?\b|\btotal\b|tokens per min"
     rf"|current length|max_total_tokens|requested (a total of |about )?{_N} tokens",
     re.IGNORECASE,
 )
-_CONTEXT = re.compile(
+_CONTEXT = lazy_pattern(
     r"context|model('s)? (maximum )?length|max_seq_len|sequence length|\+|\btotal\b|tokens per min|current length"
     r"|\bsum\b|\bplus\b|combined|max_total_tokens",
     re.IGNORECASE,
 )
-_EXCESS = re.compile(
+_EXCESS = lazy_pattern(
     r"too (large|big|high|many|long|great)|exceed|greater|larger|above|more than|at maximum|maximum|limit"
     r"|(less|lower|smaller) than|not less or equal|<=|≤|>|range|invalid|reduce|context.?length"
     r"|范围|超过|超出|大于|最大|上限|限制",
     re.IGNORECASE,
 )
-_OTHER_ERROR = re.compile(
+_OTHER_ERROR = lazy_pattern(
     r"tokens'? is not supported|field required|is required|is missing|must be (at least|greater|positive)"
     r"|greater than or equal to [01]\b",
     re.IGNORECASE,
 )
-_UNKNOWN = re.compile(r"unknown|unrecogni|unsupported|unexpected|extra inputs|not (permitted|allowed)", re.IGNORECASE)
-_STATUS = re.compile(r"\b(error|code|status)\W{0,9}[45]\d\d\b|<[45]\d\d>", re.IGNORECASE)
-_PROMPT_ALONE = re.compile(
+_UNKNOWN = lazy_pattern(r"unknown|unrecogni|unsupported|unexpected|extra inputs|not (permitted|allowed)", re.IGNORECASE)
+_STATUS = lazy_pattern(r"\b(error|code|status)\W{0,9}[45]\d\d\b|<[45]\d\d>", re.IGNORECASE)
+_PROMPT_ALONE = lazy_pattern(
     r"\b(prompt|inputs?|messages?|text|query|request)\b[^.;]{0,60}"
     r"(too long|too large|resulted in|longer than|exceed|greater than)"
     r"|maximum (allowed )?(prompt|input) (length|size)",
     re.IGNORECASE,
 )
-_EXCLUSIVE = re.compile(rf"(?:less|lower|smaller) than {_N}|{_N} \(exclusive\)", re.IGNORECASE)
+_EXCLUSIVE = lazy_pattern(rf"(?:less|lower|smaller) than {_N}|{_N} \(exclusive\)", re.IGNORECASE)
 
-_SUM = re.compile(rf"{_N}\s*\+\s*{_N}\s*(?:>|exceeds?\w*|is (?:more|greater|larger) than)\s*{_N}", re.IGNORECASE)
-_DIFFERENCE = re.compile(rf"{_N}\s*>\s*{_N}\s*-\s*{_N}")
-_OF_CONTEXT = re.compile(
+_SUM = lazy_pattern(rf"{_N}\s*\+\s*{_N}\s*(?:>|exceeds?\w*|is (?:more|greater|larger) than)\s*{_N}", re.IGNORECASE)
+_DIFFERENCE = lazy_pattern(rf"{_N}\s*>\s*{_N}\s*-\s*{_N}")
+_OF_CONTEXT = lazy_pattern(
     r"(?:context|model|sequence|max_seq)[ _'s]*(?:maximum )?(?:length|len|size|window|limit)"
     r"(?:(?!prompt|input)\D){0,30}?"
     + _N
@@ -61,7 +63,7 @@ _OF_CONTEXT = re.compile(
     + rf"|{_N}(?: tokens?)? (?:maximum|max) context",
     re.IGNORECASE,
 )
-_OF_PROMPT = re.compile(
+_OF_PROMPT = lazy_pattern(
     rf"<=? ?\d+\D{{1,20}}{_N} ?\+|{_N}[ `]+(?:tokens? )?(?:in (?:the|your) (?:messages|prompt|input)"
     r"|(?:of )?(?:text )?`?(?:inputs?|prompt)`? tokens|of text input|(?:in|from) the (?:input|prompt|messages)"
     rf"|`?inputs?`?\b)|(?:prompt|inputs?|request) (?:contains|has)(?: at least)? {_N}"

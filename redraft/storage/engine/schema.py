@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from redraft.errors import Unavailable
 from redraft.storage.engine import postgresql
 from redraft.storage.engine.unit_of_work import Database, translated
+
+# Only upgrades import Alembic. Each start compares the revisions, and would take a tenth of a second longer
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _LOCK = 0x7265647261667400 >> 1  # any number works that no other program uses as an advisory lock
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -61,17 +62,27 @@ class SchemaState:
         return f"The schema is at {self.current or 'nothing'}, not at {self.head}: run `redraft db upgrade`."
 
 
-def make_config() -> Config:
-    spec = find_spec("migrations")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("The package 'migrations' is not installed beside 'redraft'.")
+def make_config() -> "Config":
+    from alembic.config import Config
+
     config = Config()
-    config.set_main_option("script_location", str(Path(spec.origin).parent))
+    config.set_main_option("script_location", str(_migrations()))
     return config
 
 
+def _migrations() -> Path:
+    spec = find_spec("migrations")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("The package 'migrations' is not installed beside 'redraft'.")
+    return Path(spec.origin).parent
+
+
 def upgrade(
-    database: Database, revision: str = "head", *, config: Config | None = None, timeouts: UpgradeTimeouts | None = None
+    database: Database,
+    revision: str = "head",
+    *,
+    config: "Config | None" = None,
+    timeouts: UpgradeTimeouts | None = None,
 ) -> None:
     """Upgrade the schema to `revision`. A schema that is newer than this program is not changed.
 
@@ -117,7 +128,7 @@ def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
         time.sleep(0.1)
 
 
-def _migrate_postgresql(database: Database, config: Config, revision: str, timeouts: UpgradeTimeouts) -> None:
+def _migrate_postgresql(database: Database, config: "Config", revision: str, timeouts: UpgradeTimeouts) -> None:
     """Run the migrations, and try again if a table is locked. Raises Unavailable if the table stays locked."""
     # Each migration is committed, so a new try continues after the last migration
     for left in reversed(range(timeouts.tries)):
@@ -154,7 +165,9 @@ def _set_timeouts(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     connection.commit()
 
 
-def _migrate(connection: Connection, config: Config, revision: str) -> None:
+def _migrate(connection: Connection, config: "Config", revision: str) -> None:
+    from alembic import command
+
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
 
@@ -179,25 +192,31 @@ def _lock_message(database: Database) -> str:
 
 def current(database: Database) -> str | None:
     with database.read() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        return connection.scalar(text("SELECT version_num FROM alembic_version"))
 
 
 def head() -> str:
     return _own_revisions()[1]
 
 
-def schema_state(database: Database, config: Config | None = None) -> SchemaState:
+def schema_state(database: Database, config: "Config | None" = None) -> SchemaState:
     """Compare the revisions of database and program. Raises Unavailable if the database cannot be reached."""
     known, newest = _own_revisions() if config is None else _revisions(config)
     found = current(database)
     return SchemaState(found, newest, is_newer=found is not None and found not in known)
 
 
-@cache  # each health check compares the revisions, and to read the scripts is slow
+@cache  # each health check compares the revisions
 def _own_revisions() -> tuple[frozenset[str], str]:
-    return _revisions(make_config())
+    """Read the revisions from the names of the migrations: `0001_first_schema.py`."""
+    revisions = sorted(file.name.partition("_")[0] for file in (_migrations() / "versions").glob("[0-9]*_*.py"))
+    return frozenset(revisions), revisions[-1]
 
 
-def _revisions(config: Config) -> tuple[frozenset[str], str]:
+def _revisions(config: "Config") -> tuple[frozenset[str], str]:
+    from alembic.script import ScriptDirectory
+
     scripts = ScriptDirectory.from_config(config)
     return frozenset(script.revision for script in scripts.walk_revisions()), scripts.get_current_head() or ""

@@ -8,6 +8,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, insert, inspect, text
 from sqlalchemy.exc import IntegrityError
 
@@ -46,6 +47,13 @@ def downgrade(database: Database, revision: str = "base") -> None:
 def test_the_migrations_make_the_tables_that_the_code_knows(database: Database):
     assert drift(database) == []
     assert schema.current(database) == schema.head()
+
+
+def test_the_names_of_the_migrations_begin_with_their_revisions():
+    scripts = ScriptDirectory.from_config(schema.make_config())
+    assert [scripts.get_current_head()] == scripts.get_heads() == [schema.head()]
+    # Each revision that the program knows is not newer than the program
+    assert {script.revision for script in scripts.walk_revisions()} == schema._own_revisions()[0]
 
 
 def test_the_schema_goes_down_to_nothing_and_up_again(database: Database):
