@@ -1,10 +1,14 @@
 """Creates and drops indexes without blocking the statements of other processes."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from alembic import op
 
 
-def create_index(name: str, table: str, columns: list[str], *, where: str | None = None, unique: bool = False) -> None:
+def create_index(
+    name: str, table: str, columns: Sequence[str | sa.TextClause], *, where: str | None = None, unique: bool = False
+) -> None:
     """Build an index on a table that may be large, while other processes read and write the table.
 
     On PostgreSQL, this commits the earlier changes of the migration. So it is the

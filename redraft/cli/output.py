@@ -42,7 +42,9 @@ SIGNS = {
     "failed": ("✗", "red"),
     "canceled": ("■", "yellow"),
     "invalid": ("!", "red"),
+    "accepted": ("✓", "green"),
     "not accepted": ("≈", "yellow"),
+    "not evaluated": ("?", "magenta"),
 }
 
 

@@ -19,6 +19,7 @@ LIMIT = 50
 METADATA = "metadata."
 Pairs = Sequence[tuple[str, str]]
 FILTERS = {
+    "outcome": "Outcome",
     "stop_reason": "Stop reason",
     "kind": "Kind",
     "model": "First generator",
@@ -31,7 +32,8 @@ FILTERS = {
     "after": "Place in the list",
 }
 
-_SINGLE = frozenset(JobQuery.model_fields) - {"status", "after", "any_metadata"}
+_SINGLE = frozenset(JobQuery.model_fields) - {"status", "outcome", "after", "any_metadata"}
+_SEVERAL = ("status", "outcome")
 _MOMENTS = ("created_after", "created_before")
 _ORDERING = ("order", "limit")
 _FIELDS_MAX = 100
@@ -79,7 +81,7 @@ def read_filter(pairs: Pairs) -> JobFilter:
     """Convert the filters in a URL to a JobFilter. Raises Invalid if a filter is not valid."""
     errors = tuple(_unknown(name, value) for name, value in filters_of(pairs) if not _is_filter(name))
     values: dict[str, Any] = {name: value for name, value in pairs if name in _SINGLE}
-    values["status"] = [value for name, value in pairs if name == "status"]
+    values |= {several: [value for name, value in pairs if name == several] for several in _SEVERAL}
     # A date field of a form sends a date without a time
     for name in _MOMENTS:
         if len(values.get(name, "")) == len("2026-11-01"):
@@ -95,7 +97,7 @@ def read_filter(pairs: Pairs) -> JobFilter:
 
 
 def _is_filter(name: str) -> bool:
-    return name == "status" or name in _SINGLE or _is_label(name)
+    return name in _SEVERAL or name in _SINGLE or _is_label(name)
 
 
 def _unknown(name: str, value: str) -> FieldError:
@@ -126,9 +128,13 @@ def chips(request: Request) -> list[tuple[str, str]]:
         if name != "limit" and _is_filter(name):
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
             label = FILTERS.get(name, name.removeprefix(METADATA))
-            words = ending(value) if name == "stop_reason" else value
+            words = {"stop_reason": ending, "outcome": outcome_words}.get(name, str)(value)
             found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
     return found
+
+
+def outcome_words(value: str) -> str:
+    return value.replace("_", " ")
 
 
 def write_shown(job_ids: Sequence[str]) -> str:

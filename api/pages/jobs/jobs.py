@@ -26,7 +26,7 @@ from api.pages.jobs.job_filters import (
 )
 from api.pages.parts.forms import Form, FormOf
 from api.pages.parts.rendering import own_path, page, pages_router, see_other
-from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
+from redraft.domain.jobs.states import JobKind, Outcome, StopReason
 from redraft.errors import Invalid
 from redraft.operations.jobs import job_lists
 from redraft.operations.jobs.job_lists import COUNT_MAX, Action, ActionResult, JobLines
@@ -76,7 +76,7 @@ def _context(request: Request, services: Services, found: JobLines, criteria: Jo
         "link": link,
         "sparkline": sparkline,
         "models": services.providers.models(),
-        "statuses": [each.value for each in JobStatus],
+        "outcomes": [each.value for each in Outcome],
         "stop_reasons": [each.value for each in StopReason],
         "kinds": [each.value for each in JobKind],
     }

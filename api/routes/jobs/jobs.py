@@ -15,7 +15,7 @@ from api.http.responses import etag, is_match, render, render_job, render_submit
 from api.openapi import job_answers, problems_of
 from api.routes.jobs.long_polling import WaiterOf
 from redraft.domain.jobs.requests import ContinueJob, RescoreJob
-from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
+from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason
 from redraft.operations.evaluation import rescore
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import Job, job_resource
@@ -33,6 +33,9 @@ class JobQuery(PageQuery):
     """The filter and the page of a list of jobs."""
 
     status: list[JobStatus] = Field([], max_length=5, description="Jobs with this status. Repeatable.")
+    outcome: list[Outcome] = Field(
+        [], max_length=7, description="Jobs with this outcome: the status, and for an answer its verdict. Repeatable."
+    )
     stop_reason: StopReason | None = None
     kind: JobKind | None = None
     model: str | None = Field(None, max_length=220, description="Jobs whose first iteration used this generator.")
@@ -47,8 +50,9 @@ class JobQuery(PageQuery):
     )
 
     def as_filter(self, metadata: Mapping[str, str]) -> JobFilter:
-        same = self.model_dump(exclude={"status", "order", "after", "any_metadata"})
-        return JobFilter(statuses=tuple(self.status), newest_first=self.order == "desc", metadata=metadata, **same)
+        same = self.model_dump(exclude={"status", "outcome", "order", "after", "any_metadata"})
+        several = {"statuses": tuple(self.status), "outcomes": tuple(self.outcome)}
+        return JobFilter(newest_first=self.order == "desc", metadata=metadata, **several, **same)
 
 
 async def get_metadata(request: Request) -> dict[str, str]:

@@ -8,7 +8,7 @@ import typer
 
 from redraft.cli import options, output, sessions
 from redraft.cli.jobs import iterations, ratings, rescoring
-from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
+from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason
 
 if TYPE_CHECKING:
     from redraft.domain.jobs.requests import ContinueJob
@@ -21,6 +21,10 @@ app = options.Group("List, show, cancel, continue and delete jobs. The default c
 Statuses = Annotated[
     list[JobStatus] | None,
     typer.Option("--status", metavar="|".join(JobStatus), help="Only jobs with this status; repeatable."),
+]
+Outcomes = Annotated[
+    list[Outcome] | None,
+    typer.Option("--outcome", metavar="|".join(Outcome), help="Only jobs with this outcome; repeatable."),
 ]
 Stopped = Annotated[
     StopReason | None,
@@ -38,6 +42,7 @@ Kind = Annotated[
 def list_jobs(  # noqa: PLR0913 - one parameter per option
     *,
     status: Statuses = None,
+    outcome: Outcomes = None,
     stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
@@ -52,7 +57,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
     from redraft.operations.jobs import queries
     from redraft.storage.jobs.job_filters import JobFilter
 
-    wanted = replace(_filter(status, stop_reason, kind, model, meta), limit=limit)
+    wanted = replace(_filter(status, outcome, stop_reason, kind, model, meta), limit=limit)
     with sessions.opened() as services:
         jobs, cursor = queries.list_jobs(services, wanted, after)
         if as_json:
@@ -69,6 +74,7 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
 
 def _filter(
     statuses: Sequence[JobStatus] | None,
+    outcomes: Sequence[Outcome] | None,
     stop_reason: StopReason | None,
     kind: str | None,
     model: str | None,
@@ -79,6 +85,7 @@ def _filter(
 
     return JobFilter(
         statuses=tuple(statuses or ()),
+        outcomes=tuple(outcomes or ()),
         stop_reason=stop_reason,
         kind=kind and next(each for each in JobKind if each.startswith(kind)),
         model=model and str(parse_model(model)),
@@ -90,6 +97,7 @@ def _filter(
 def export(
     *,
     status: Statuses = None,
+    outcome: Outcomes = None,
     stop_reason: Stopped = None,
     kind: Kind = None,
     model: options.FirstModel = None,
@@ -99,7 +107,9 @@ def export(
     from redraft.operations.jobs import job_lists
 
     with sessions.opened() as services:
-        output.write_lines(job_lists.export_matching(services, _filter(status, stop_reason, kind, model, meta)))
+        output.write_lines(
+            job_lists.export_matching(services, _filter(status, outcome, stop_reason, kind, model, meta))
+        )
 
 
 @app.add("show", "redraft jobs show latest", "redraft jobs show 0199a3 --json")

@@ -12,7 +12,7 @@ from redraft.cli.views import grounding_output
 from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
 from redraft.domain.bulk.phrases import count, format_score
-from redraft.domain.jobs.states import JobKind, describe_stop_reason
+from redraft.domain.jobs.states import JobKind, Outcome, describe_stop_reason
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
@@ -37,10 +37,11 @@ def show_jobs(jobs: Sequence[Job]) -> None:
 
 
 def status(job: Job) -> Text:
-    """Return the status with its sign. If the answer was not accepted, add the stop reason."""
-    is_missed = job.status == "succeeded" and not (job.result and job.result["success"])
-    why = f" ({_stopped_by(job)})" if is_missed else ""
-    return output.sign_of("not accepted" if is_missed else job.status, f"{job.status}{why}")
+    """Return the outcome with its sign. If an answer was not accepted or not evaluated, add the stop reason."""
+    words = job.outcome.replace("_", " ")
+    has_no_acceptance = job.outcome in {Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED}
+    reason = _stopped_by(job) if has_no_acceptance else words
+    return output.sign_of(words, words if reason == words else f"{words} ({reason})")
 
 
 def _stopped_by(job: Job) -> str:

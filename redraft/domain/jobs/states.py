@@ -40,6 +40,30 @@ class StopReason(StrEnum):
     ERROR = "error"
 
 
+class Outcome(StrEnum):
+    """What people want to know about a job: its status, and for a returned answer the verdict on it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ACCEPTED = "accepted"
+    NOT_ACCEPTED = "not_accepted"
+    NOT_EVALUATED = "not_evaluated"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+def outcome_of(status: str, *, is_accepted: bool, is_evaluated: bool) -> Outcome:
+    """Return the outcome of a job. The last two arguments are about the returned answer.
+
+    Raises ValueError for an unknown status.
+    """
+    if status != JobStatus.SUCCEEDED:
+        return Outcome(JobStatus(status).value)
+    if is_accepted:
+        return Outcome.ACCEPTED
+    return Outcome.NOT_ACCEPTED if is_evaluated else Outcome.NOT_EVALUATED
+
+
 # Wordings of reasons whose names are not clear enough for people.
 _STOP_PHRASES: dict[str, str] = {
     StopReason.ANSWERED: "being evaluated",

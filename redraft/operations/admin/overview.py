@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.domain.calls.model_names import ModelRef, parse_model
+from redraft.domain.jobs.states import outcome_of
 from redraft.errors import Invalid
 from redraft.operations.admin.readiness import Check, check_readiness
 from redraft.operations.resource_base import cost_usd
@@ -166,7 +167,14 @@ def _activity(services: Services) -> Activity:
 def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
     # The row counts only finished iterations, so the iteration that is being generated is added
     iteration_now = row["iteration"] + (row["step"] == "generate")
-    return {**row, "iteration_now": iteration_now, "cost_usd": cost_usd(row["cost_nano_usd"], row["unpriced_calls"])}
+    is_evaluated = row["best_score"] is not None
+    outcome = outcome_of(row["status"], is_accepted=bool(row["is_accepted"]), is_evaluated=is_evaluated)
+    return {
+        **row,
+        "outcome": outcome,
+        "iteration_now": iteration_now,
+        "cost_usd": cost_usd(row["cost_nano_usd"], row["unpriced_calls"]),
+    }
 
 
 def _figures(connection: Connection) -> Figures:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
+from redraft.domain.jobs.states import outcome_of
 from redraft.errors import NotFound
 from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
@@ -96,6 +97,10 @@ class ItemLine(Resource):
     job_id: str | None
     is_accepted: bool | None
 
+    @property
+    def outcome(self) -> str:
+        return _outcome(self.status, self.best_score, is_accepted=self.is_accepted)
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -105,9 +110,21 @@ class Side:
     status: str
     is_accepted: bool
     score: float | None
+    score_threshold: float | None
     answer: str | None
     question: str | None
     evaluation: Evaluation | None
+
+    @property
+    def outcome(self) -> str:
+        return _outcome(self.status, self.score, is_accepted=self.is_accepted)
+
+
+def _outcome(status: str, score: float | None, *, is_accepted: bool | None) -> str:
+    """Return the outcome of an item, which is that of its job, or `invalid` for a row that became no job."""
+    if status == "invalid":
+        return status
+    return outcome_of(status, is_accepted=bool(is_accepted), is_evaluated=score is not None)
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:
@@ -221,6 +238,7 @@ def _side(services: Services, item: Mapping[str, Any] | None) -> Side | None:
         status=item["status"],
         is_accepted=bool(item["is_accepted"]),
         score=item["best_score"],
+        score_threshold=request.get("score_threshold"),
         answer=result.get("final_answer"),
         question=request.get("instruct"),
         evaluation=_best_evaluation(services, item["job_id"], item["best_iteration"]),

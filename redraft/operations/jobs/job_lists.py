@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from redraft.domain.jobs.states import LIVE, TERMINAL
+from redraft.domain.jobs.states import LIVE, TERMINAL, Outcome, outcome_of
 from redraft.errors import Conflict, NotFound
 from redraft.operations.cursors import next_cursor, read_cursor, write_cursor
 from redraft.operations.jobs import lifecycle, queries
@@ -56,6 +56,10 @@ class JobLine(Resource):
     cost_usd: str | None
     duration_ms: int | None
     is_accepted: bool
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(self.status, is_accepted=self.is_accepted, is_evaluated=self.best_score is not None)
 
 
 @dataclass(frozen=True, slots=True)

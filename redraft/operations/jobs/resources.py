@@ -10,7 +10,7 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.calibration import Verdict
 from redraft.domain.grounding.citations import Citation
 from redraft.domain.jobs.requests import AnyRequest
-from redraft.domain.jobs.states import JobKind, JobStatus, StopReason
+from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason, outcome_of
 from redraft.domain.jobs.time_intervals import Interval
 from redraft.domain.jobs.webhooks import message_type
 from redraft.operations.jobs.iterations import Iteration, Role
@@ -190,6 +190,12 @@ class Job(Resource):
     trace_id: str | None = Field(description="The trace id of the header traceparent of the request.")
     urls: Urls
     iterations: list[Iteration] | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        result = self.result or {}
+        is_evaluated = result.get("final_score") is not None
+        return outcome_of(self.status, is_accepted=bool(result.get("success")), is_evaluated=is_evaluated)
 
 
 class Rating(Resource):

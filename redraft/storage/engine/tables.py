@@ -24,6 +24,12 @@ TOKENS = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_t
 """The numbers of tokens of a call, and their sums in a job."""
 OTHER_KINDS = "kind <> 'generate_answer'"
 _LIVE = "status IN ('queued', 'running')"
+# The outcome of a job, as far as its columns show it: only the result of a continued job shows whether its answer is
+# still accepted. Queries must repeat this text exactly, because SQLite does not use the index for another text
+OUTCOME_GROUP = (
+    "CASE WHEN status <> 'succeeded' THEN status WHEN stop_reason = 'accepted' THEN 'accepted' "
+    "WHEN continuations > 0 THEN 'continued' WHEN best_score IS NULL THEN 'not_evaluated' ELSE 'not_accepted' END"
+)
 
 jobs = sa.Table(
     "jobs",
@@ -107,6 +113,7 @@ jobs = sa.Table(
     ),
     sa.Index("ix_jobs_status_created", "status", "created_at", "id"),
     sa.Index("ix_jobs_stop_reason_created", "stop_reason", "created_at", "id"),
+    sa.Index("ix_jobs_outcome_created", sa.text(f"({OUTCOME_GROUP})"), "created_at", "id"),
     sa.Index("ix_jobs_model_created", "model", "created_at", "id"),
     # Few jobs have these kinds: without the index, a list of them scans all jobs
     partial_index("ix_jobs_other_kinds", "kind", "created_at", "id", where=OTHER_KINDS),

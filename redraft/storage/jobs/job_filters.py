@@ -1,22 +1,31 @@
 """Filters and orders lists of jobs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from redraft.domain.jobs.states import JobKind
+from redraft.domain.jobs.states import JobKind, Outcome
+from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import ListPosition, is_after_position, is_between, matches
-from redraft.storage.engine.tables import OTHER_KINDS, jobs
+from redraft.storage.engine.tables import OTHER_KINDS, OUTCOME_GROUP, jobs
+
+_RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
+_CONTINUED = "continued"
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """The filter of a list of jobs. `after` is the position of the last row of the previous page."""
+    """The filter of a list of jobs. `after` is the position of the last row of the previous page.
+
+    `is_continued` narrows `outcomes`; see `split_by_order`.
+    """
 
     statuses: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    is_continued: bool | None = None
     stop_reason: str | None = None
     kind: str | None = None
     model: str | None = None
@@ -38,6 +47,8 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
     found: list[sa.ColumnElement[bool]] = []
     if criteria.statuses:
         found.append(jobs.c.status.in_(criteria.statuses))
+    if criteria.outcomes:
+        found.append(sa.or_(*(_has_outcome(connection, each, criteria) for each in criteria.outcomes)))
     found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
         # The same text as in the partial index, because SQLite does not use the index for another text
@@ -47,6 +58,35 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
     if criteria.after:
         found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
+
+
+def split_by_order(criteria: JobFilter) -> list[JobFilter]:
+    """Split a filter into filters of one value each of the indexes, because an index gives the order of one value."""
+    if criteria.outcomes:
+        parts = [(each, kept) for each in dict.fromkeys(criteria.outcomes) for kept in (False, True)]
+        found = [(each, kept) for each, kept in parts if not kept or each in _RETURNED]
+        return [replace(criteria, outcomes=(each,), is_continued=kept) for each, kept in found]
+    return [replace(criteria, statuses=(each,)) for each in dict.fromkeys(criteria.statuses)] or [criteria]
+
+
+def _has_outcome(connection: sa.Connection, outcome: str, criteria: JobFilter) -> sa.ColumnElement[bool]:
+    group = sa.literal_column(f"({OUTCOME_GROUP})", sa.String)
+    if criteria.is_continued is False or outcome not in _RETURNED:
+        return group == sa.literal(outcome)
+    is_accepted = sa.func.coalesce(has_success(connection, jobs), sa.false())
+    verdicts = {
+        Outcome.ACCEPTED: is_accepted,
+        Outcome.NOT_ACCEPTED: sa.and_(~is_accepted, jobs.c.best_score.is_not(None)),
+        Outcome.NOT_EVALUATED: sa.and_(~is_accepted, jobs.c.best_score.is_(None)),
+    }
+    # The CASE keeps the database from reading the results of jobs that were never continued
+    has_verdict = sa.case((jobs.c.continuations > 0, verdicts[Outcome(outcome)]), else_=sa.false())
+    kept = sa.and_(group == sa.literal(_CONTINUED), has_verdict)
+    return kept if criteria.is_continued else sa.or_(group == sa.literal(outcome), kept)
+
+
+def has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnElement[bool]:
+    return sa.cast(text_in(connection, table.c.result, "success"), sa.String).in_(("true", "1"))
 
 
 def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:

@@ -1,7 +1,7 @@
 """Reads the job list of the pages. It reads only the columns of a line, because the other texts may be large."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
-from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
+from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order, split_by_order
 from redraft.storage.jobs.jobs import is_accepted
 
 _BEGINNING = 2000
@@ -54,15 +54,11 @@ class JobRow:
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """Return one page and one more row, which shows whether there is a next page."""
     query = _select(connection)
-    found = [row for each in _by_status(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))]
+    found = [
+        row for each in split_by_order(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))
+    ]
     ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
     return ordered[: criteria.limit + 1]
-
-
-def _by_status(criteria: JobFilter) -> list[JobFilter]:
-    """Split a filter into one filter per status."""
-    # An index gives the order of the jobs with one status, but not with several
-    return [replace(criteria, statuses=(status,)) for status in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
 def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int) -> Any:
@@ -83,7 +79,7 @@ def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
 def positions(connection: Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
     """Return the positions of the jobs of a page, and of `extra` further jobs."""
     query = select(jobs.c.created_at, jobs.c.id)
-    pages = [_page(query, connection, each, extra=extra) for each in _by_status(criteria)]
+    pages = [_page(query, connection, each, extra=extra) for each in split_by_order(criteria)]
     found: list[ListPosition] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
     return sorted(found, reverse=criteria.newest_first)[: criteria.limit + extra]
 

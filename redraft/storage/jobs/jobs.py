@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from redraft.storage.engine.columns import DbNow, text_in
+from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import (
     fetch_all,
     fetch_one,
@@ -16,7 +16,7 @@ from redraft.storage.engine.query_parts import (
 )
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import jobs
-from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
+from redraft.storage.jobs.job_filters import JobFilter, conditions, has_success, in_order, split_by_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def is_accepted(connection: sa.Connection) -> sa.ColumnElement[bool]:
     """Return an expression for whether the answer of a job is accepted."""
     # A continued job that found no better answer stays accepted, with another stop reason. Only its result shows this,
     # and to read a result is slow
-    is_kept = sa.case((jobs.c.continuations > 0, _has_success(connection, jobs)), else_=sa.false())
+    is_kept = sa.case((jobs.c.continuations > 0, has_success(connection, jobs)), else_=sa.false())
     return sa.func.coalesce(sa.or_(jobs.c.stop_reason == "accepted", is_kept), sa.false())
 
 
@@ -117,13 +117,9 @@ def count_accepted(
     continued = jobs.alias("continued")
     # A literal, because SQLite does not use the partial index for a parameter
     is_continued = continued.c.continuations > sa.literal_column("0")
-    is_kept = sa.and_(continued.c.stop_reason != "accepted", _has_success(connection, continued))
+    is_kept = sa.and_(continued.c.stop_reason != "accepted", has_success(connection, continued))
     kept = sa.select(sa.func.count()).where(is_continued, condition(continued), is_kept).scalar_subquery()
     return accepted + kept
-
-
-def _has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnElement[bool]:
-    return sa.cast(text_in(connection, table.c.result, "success"), sa.String).in_(("true", "1"))
 
 
 def get(connection: sa.Connection, job_id: str) -> JobRecord | None:
@@ -151,8 +147,12 @@ def find_by_key(connection: sa.Connection, scope: str, key: str) -> JobRecord | 
 
 def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]:
     """Return one page and one more row, which shows whether there is a next page."""
-    query = in_order(sa.select(jobs).where(*conditions(connection, criteria)), newest_first=criteria.newest_first)
-    return [as_record(row) for row in fetch_all(connection, query.limit(criteria.limit + 1))]
+    found: list[dict[str, Any]] = []
+    for part in split_by_order(criteria):
+        query = in_order(sa.select(jobs).where(*conditions(connection, part)), newest_first=criteria.newest_first)
+        found += fetch_all(connection, query.limit(criteria.limit + 1))
+    found.sort(key=lambda row: (row["created_at"], row["id"]), reverse=criteria.newest_first)
+    return [as_record(row) for row in found[: criteria.limit + 1]]
 
 
 def remove(connection: sa.Connection, job_id: str) -> bool:

@@ -30,7 +30,7 @@ def test_the_newest_id_of_none_is_not_found(shell: Shell) -> None:
 def test_a_line_tells_state_score_iterations_model_and_task(shell: Shell, add_job: AddJob) -> None:
     job_id = add_job("Say\n hello. [bold]", is_done=True)
     (line,) = [line for line in shell.run("jobs").out.splitlines() if job_id in line]
-    for part in ("✓ succeeded", "0.90/0.80", "1/3", "openai:writer", "Say hello. [bold]"):
+    for part in ("✓ accepted", "0.90/0.80", "1/3", "openai:writer", "Say hello. [bold]"):
         assert part in line
 
 
@@ -46,7 +46,7 @@ def test_an_export_has_a_line_for_each_job_that_matches(shell: Shell, add_job: A
 
 def test_a_missed_threshold_is_told_apart(shell: Shell, add_job: AddJob) -> None:
     add_job(score_threshold=1.0, iter_max=1, is_done=True)
-    assert "≈ succeeded (iteration limit)" in shell.run("jobs").out
+    assert "≈ not accepted (iteration limit)" in shell.run("jobs").out
 
 
 def test_the_list_is_narrowed_by_each_filter(shell: Shell, add_job: AddJob) -> None:

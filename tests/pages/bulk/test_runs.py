@@ -176,7 +176,7 @@ def test_error_groups_lead_to_their_items(visitor: Visitor, mixed: Run):
     expect(items).to_have_count(2)
     assert "not accepted" in items.nth(1).inner_text()
     page.get_by_role("link", name="all 4").click()
-    assert "0.40 → , then 0.90 of 0.80" in " ".join(items.nth(1).inner_text().split())
+    assert "0.40 → , then 0.90 threshold 0.80" in " ".join(items.nth(1).inner_text().split())
     visitor.check_accessible()
     page.get_by_role("link", name="invalid 1").click()
     expect(items).to_have_count(2)

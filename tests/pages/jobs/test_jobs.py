@@ -61,7 +61,7 @@ def test_a_line_tells_of_a_job(visitor: Visitor, stored: Callable[..., str], mod
     page = visitor.go("/jobs")
     row = rows(page).first
     text = row.inner_text()
-    for words in ("succeeded", "accepted", "First line.", "2/3", "0.90", "of 0.80", "openai:writer", "openai:judge"):
+    for words in ("✓ accepted", "First line.", "2/3", "0.90", "threshold 0.80", "openai:writer", "openai:judge"):
         assert words in text
     assert "Second" not in text
     assert row.get_by_role("img").get_attribute("aria-label") == "Scores 0.40, 0.90; threshold 0.80"
@@ -76,15 +76,15 @@ def test_a_click_on_a_value_filters_by_it_and_filters_are_in_the_address(
     stored(instruct="Done", metadata={"team": "a=b&c"})
     submit_job(instruct="Waiting", metadata={"team": "other"})
     reader.go("/jobs")
-    page = reader.click("succeeded")
-    assert page.path == "/jobs?status=succeeded"
+    page = reader.click("accepted")
+    assert page.path == "/jobs?outcome=accepted"
     assert tasks_read(page) == ["Done"]
     assert tasks_read(reader.click("team=a=b&c")) == ["Done"]
-    page = reader.click("Status: succeeded")
+    page = reader.click("Outcome: accepted")
     assert page.path == "/jobs?metadata.team=a%3Db%26c"
     page = reader.press("Filter", {"failed": True, "Created from (UTC)": "2026-01-01"})
     asked = dict(parse_qsl(urlsplit(page.path).query))
-    assert asked == {"status": "failed", "created_after": "2026-01-01", "metadata.team": "a=b&c"}
+    assert asked == {"outcome": "failed", "created_after": "2026-01-01", "metadata.team": "a=b&c"}
     assert "No job matches these filters" in page.text
     assert tasks_read(reader.click("Clear the filters")) == ["Waiting", "Done"]
 

@@ -231,6 +231,20 @@ def test_few_jobs_of_a_kind_are_not_looked_for_among_all(full: Database):
     assert len(plans) == 4
 
 
+def test_jobs_of_an_outcome_are_found_in_its_index(full: Database):
+    outcomes = ("failed", "not_accepted", "not_evaluated")
+    with full.write() as connection:
+        if not full.is_sqlite:
+            connection.execute(text("SET LOCAL enable_seqscan = off"))
+        with explained(connection) as plans:
+            job_lists.page(connection, JobFilter(outcomes=outcomes))
+            job_lists.positions(connection, JobFilter(outcomes=outcomes, after=(NOW, "job_1")))
+            jobs.list_page(connection, JobFilter(outcomes=outcomes, newest_first=False))
+    # The continued jobs of each verdict are a query of their own
+    assert len(plans) == 3 * 5
+    assert [plan for plan in plans if "ix_jobs_outcome_created" not in plan] == []
+
+
 def test_the_sweeper_looks_at_open_jobs_and_open_calls_only(full: Database):
     names = ["the oldest wait", "live steps", "what is overdue", "a shutdown", "what is due"]
     found = {name: plan_of(full, name) for name in names}

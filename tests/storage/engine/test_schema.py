@@ -25,11 +25,13 @@ pytestmark = pytest.mark.both_databases
 AddJob = Callable[..., JobRecord]
 # SQLite has no index that could search JSON
 POSTGRESQL_ONLY = "ix_jobs_metadata"
+# Of an expression, which the comparison cannot read; the test of its use is in test_plans.py
+OF_AN_EXPRESSION = "ix_jobs_outcome_created"
 
 
 def drift(database: Database) -> list[Any]:
     def is_of_this_database(_item: Any, name: str | None, *_: Any) -> bool:
-        return not database.is_sqlite or name != POSTGRESQL_ONLY
+        return name != OF_AN_EXPRESSION and (not database.is_sqlite or name != POSTGRESQL_ONLY)
 
     options = {"compare_type": True, "include_object": is_of_this_database}
     with database.read() as connection:

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.states import Outcome, outcome_of
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import calls, due_steps, events, jobs, transitions
+from redraft.storage.jobs import calls, due_steps, events, job_lists, jobs, transitions
 from redraft.storage.jobs.job_filters import JobFilter
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Claim
@@ -463,3 +464,42 @@ def test_a_heartbeat_extends_only_what_is_still_its_own(database: Database, add_
     with database.write() as connection:
         held = transitions.extend_leases(connection, "wrk_1", [mine.id, other.id, lost.id], 99)
     assert held == {mine.id: 1}
+
+
+def test_each_job_has_one_outcome_by_which_it_is_found(database: Database, add_job: AddJob):
+    def ended(status: str, reason: str, *, success: bool | None = None, **values: Any) -> str:
+        result = None if success is None else {"success": success, "final_answer": '"success": true'}
+        values |= {"status": status, "stop_reason": reason, "finished_at": DbNow(), "result": result}
+        job = add_job()
+        with database.write() as connection:
+            connection.execute(update(table).where(table.c.id == job.id).values(**values))
+        return job.id
+
+    expected = {
+        add_job().id: Outcome.QUEUED,
+        ended("succeeded", "accepted", success=True, best_score=0.9): Outcome.ACCEPTED,
+        ended("succeeded", "plateau", success=False, best_score=0.5): Outcome.NOT_ACCEPTED,
+        ended("succeeded", "evaluator_error", success=False): Outcome.NOT_EVALUATED,
+        ended("succeeded", "plateau", success=True, best_score=0.9, continuations=1): Outcome.ACCEPTED,
+        ended("succeeded", "plateau", success=False, best_score=0.5, continuations=1): Outcome.NOT_ACCEPTED,
+        ended("succeeded", "error", success=False, continuations=1): Outcome.NOT_EVALUATED,
+        ended("failed", "error"): Outcome.FAILED,
+        ended("canceled", "canceled", success=False, best_score=0.5): Outcome.CANCELED,
+    }
+    with database.read() as connection:
+        found = {
+            job.id: outcome
+            for outcome in Outcome
+            for job in jobs.list_page(connection, JobFilter(outcomes=(outcome,), limit=50))
+        }
+        all_at_once = jobs.list_page(connection, JobFilter(outcomes=tuple(Outcome), limit=50))
+        lines = job_lists.page(connection, JobFilter(limit=50))
+        counts = {each: job_lists.count(connection, JobFilter(outcomes=(each,)), most=50) for each in Outcome}
+    assert found == expected
+    assert [job.id for job in all_at_once] == [line.id for line in lines]
+    assert counts == {outcome: list(expected.values()).count(outcome) for outcome in Outcome}
+    shown = {
+        line.id: outcome_of(line.status, is_accepted=line.is_accepted, is_evaluated=line.best_score is not None)
+        for line in lines
+    }
+    assert shown == expected
