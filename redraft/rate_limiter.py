@@ -220,7 +220,8 @@ class LimiterSession:
             if not permit.width:
                 self.release_all()
                 return models[limit], permit
-            width = min(width, permit.width)
+            if permit.width < len(by_limit[limit]):
+                width = min(width, permit.width)
         return model, Permit(width)
 
     def _probe(self, model: str) -> float:

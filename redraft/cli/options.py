@@ -236,7 +236,8 @@ _HELP = {
     "rubric, schema, sources or reference.",
     "when": "When the answer is evaluated (default: before_done). before_done: the job ends after the verdict. "
     "after_answer: the job ends with its first answer, and the verdict follows; "
-    "it needs one iteration and one candidate.",
+    "it needs one iteration and one candidate. overlap: the next answer is generated during the evaluation, without "
+    "its feedback; this saves time and may cost one generation more.",
     "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). "
     "A hash of a job's id selects the jobs.",
     "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",
@@ -308,7 +309,7 @@ JOB_OPTIONS = (
     JobOption("samples", "evaluation.samples", int),
     JobOption("audit", "evaluation.audit", str, "MODEL"),
     JobOption("skip", "evaluation.skip", str, "never|when_checks_fail|auto"),
-    JobOption("when", "evaluation.when", str, "before_done|after_answer", spellings=("--evaluate-when",)),
+    JobOption("when", "evaluation.when", str, "before_done|after_answer|overlap", spellings=("--evaluate-when",)),
     JobOption("sample", "evaluation.sample", float, spellings=("--evaluate-sample",)),
     JobOption("min_answer_chars", "evaluation.min_answer_chars", int),
     JobOption("candidates", "candidates", int),

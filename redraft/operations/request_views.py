@@ -63,6 +63,8 @@ def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
         strategy=request.revision.strategy,
         start_from=request.revision.start_from,
         prefers_latest=prefers_latest,
+        # A speculative answer lacks the latest feedback, so the next one may still differ
+        unchanged_patience=2 if overlaps(request) else 1,
     )
 
 
@@ -81,6 +83,11 @@ def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
 def evaluators_of(request: AnyRequest) -> tuple[str, ...]:
     """The panel, or the single evaluator, of a normalised request."""
     return tuple(request.evaluation.panel) or (request.evaluator_model or "",)
+
+
+def overlaps(request: AnyRequest) -> bool:
+    """Whether the next iteration is generated while the answers of an iteration are evaluated."""
+    return isinstance(request, GenerateAnswer) and request.evaluation.when == "overlap"
 
 
 def models_named(request: AnyRequest) -> list[str]:

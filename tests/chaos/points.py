@@ -15,8 +15,8 @@ from typing import Literal, get_args
 
 from sqlalchemy.exc import OperationalError
 
-from redraft.operations.steps import fault_points
-from redraft.operations.steps.fault_points import FaultPoint
+from redraft.operations import fault_points
+from redraft.operations.fault_points import FaultPoint
 from redraft.storage.engine.unit_of_work import Database
 from tests.support.waiting import let_pass
 

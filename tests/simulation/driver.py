@@ -1,12 +1,13 @@
 """Drives the work of steps in virtual time, as `redraft/operations/steps/engine.py` does in real time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.operations.calls.step_work import ModelCall, Pace, Together, Work
+from redraft.operations.calls.step_work import Beside, ModelCall, Pace, Together, Work
 from tests.simulation.faults import Faults
 from tests.simulation.models import ModelServer
 from tests.simulation.world import Killed, Process, Task
@@ -15,13 +16,21 @@ _ABORTED = object()
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
-    """A job that is worked on: its calls in flight, and whose turn it is among the parts of its step."""
+class _Turn:
+    """Whose turn it is among the parts of a step."""
 
-    calls: set[Task] = field(default_factory=set[Task])
-    is_aborted: bool = False
     is_busy: bool = False
     waiting: list[Task] = field(default_factory=list[Task])
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job that is worked on: its calls in flight, and the parts of it that can be aborted alone."""
+
+    turn: _Turn = field(default_factory=_Turn)
+    calls: set[Task] = field(default_factory=set[Task])
+    is_aborted: bool = False
+    parts: "list[_Job]" = field(default_factory=list["_Job"])
 
 
 class StepDriver:
@@ -45,9 +54,14 @@ class StepDriver:
 
     def abort(self, job_id: str) -> None:
         for job in self._jobs.get(job_id, ()):
-            job.is_aborted = True
-            for call in job.calls:
-                self._world.resume(call, _ABORTED)
+            self._abort(job)
+
+    def _abort(self, job: _Job) -> None:
+        job.is_aborted = True
+        for call in job.calls:
+            self._world.resume(call, _ABORTED)
+        for part in job.parts:
+            self._abort(part)
 
     def _drive(self, job: _Job, work: Work[Any]) -> Any:
         reply: Any = None
@@ -75,22 +89,25 @@ class StepDriver:
 
         A step's parts take turns here, for they share a lock, on which this thread would wait for itself.
         """
-        while job.is_busy:
-            job.waiting.append(self._world.current)
+        turn = job.turn
+        while turn.is_busy:
+            turn.waiting.append(self._world.current)
             self._world.wait()
-        job.is_busy = True
+        turn.is_busy = True
         try:
             return work.throw(error) if error is not None else work.send(reply)
         finally:
-            job.is_busy = False
-            if job.waiting:
-                self._world.resume(job.waiting.pop(0))
+            turn.is_busy = False
+            if turn.waiting:
+                self._world.resume(turn.waiting.pop(0))
 
     def _do(self, job: _Job, wanted: Any) -> Any:
         if isinstance(wanted, Pace):
             return None
         if isinstance(wanted, Together):
-            return self._do_all(job, wanted)
+            return self._do_all([partial(self._drive, job, part) for part in wanted.parts], wanted.width)
+        if isinstance(wanted, Beside):
+            return self._do_both(job, wanted)
         assert isinstance(wanted, ModelCall)
         if job.is_aborted:
             raise ProviderError("canceled", "The call was aborted, because its job was canceled.")
@@ -99,15 +116,27 @@ class StepDriver:
         finally:
             self._faults.reach(self._process, "reply")
 
-    def _do_all(self, job: _Job, wanted: Together) -> list[Any]:
+    def _do_both(self, job: _Job, wanted: Beside) -> list[Any]:
+        speculative = _Job(turn=job.turn, is_aborted=job.is_aborted)
+        job.parts.append(speculative)
+
+        def drive_main() -> Any:
+            result = self._drive(job, wanted.main)
+            if not wanted.is_needed(result):
+                self._abort(speculative)
+            return result
+
+        return self._do_all([drive_main, partial(self._drive, speculative, wanted.speculative)], 2)
+
+    def _do_all(self, parts: Sequence[Callable[[], Any]], width: int) -> list[Any]:
         waiting = self._world.current
-        left = list(enumerate(wanted.parts))
+        left = list(enumerate(parts))
         ended: dict[int, Any] = {}
         failed: list[BaseException] = []
 
-        def run(index: int, part: Work[Any]) -> None:
+        def run(index: int, part: Callable[[], Any]) -> None:
             try:
-                ended[index] = self._drive(job, part)
+                ended[index] = part()
             except Killed:
                 raise
             except BaseException as raised:  # noqa: BLE001 - all parts end, then one of the errors is passed on
@@ -117,13 +146,13 @@ class StepDriver:
                 self._spawn(run, *left.pop(0))
             self._world.resume(waiting)
 
-        for _ in range(min(wanted.width, len(left))):
+        for _ in range(min(width, len(left))):
             self._spawn(run, *left.pop(0))
-        while len(ended) < len(wanted.parts):
+        while len(ended) < len(parts):
             self._world.wait()
         if failed:
             raise failed[0]
-        return [ended[index] for index in range(len(wanted.parts))]
+        return [ended[index] for index in range(len(parts))]
 
-    def _spawn(self, run: Callable[[int, Work[Any]], None], index: int, part: Work[Any]) -> None:
+    def _spawn(self, run: Callable[[int, Callable[[], Any]], None], index: int, part: Callable[[], Any]) -> None:
         self._world.spawn(self._process, lambda: run(index, part))

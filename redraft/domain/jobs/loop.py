@@ -73,6 +73,7 @@ class Rules:
         iteration_limit: the highest number of an iteration. A continuation raises it.
         first_iteration: the number of the first iteration of the loop or of its latest continuation.
         prefers_latest: if scores are equal, the latest iteration is the best, as for yes/no evaluations.
+        unchanged_patience: the number of successive iterations that repeat earlier answers until the loop stops.
     """
 
     iteration_limit: int
@@ -82,6 +83,7 @@ class Rules:
     strategy: Strategy = "revise"
     start_from: Literal["best", "last"] = "best"
     prefers_latest: bool = False
+    unchanged_patience: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +234,18 @@ def _reason_to_stop(rules: Rules, attempts: Sequence[Attempt], current: Sequence
     latest, whole = current[0].iteration, _whole(current)
     if whole and all(attempt.evaluation and attempt.evaluation.is_skipped for attempt in whole):
         return StopReason.EVALUATION_SKIPPED
-    earlier = [attempt for attempt in attempts if attempt.iteration < latest]
-    if whole and all(earlier_duplicate(attempt, earlier) for attempt in whole):
+    if all(_repeats(attempts, latest - back) for back in range(rules.unchanged_patience)):
         return _unless_unevaluated(StopReason.UNCHANGED, attempts)
     if latest >= rules.iteration_limit:
         return _unless_unevaluated(StopReason.ITERATION_LIMIT, attempts)
     return StopReason.PLATEAU if _is_on_plateau(rules, attempts) else None
+
+
+def _repeats(attempts: Sequence[Attempt], iteration: int) -> bool:
+    """Whether each complete answer of an iteration equals an answer of an earlier iteration."""
+    whole = [attempt for attempt in _whole(attempts) if attempt.iteration == iteration]
+    earlier = [attempt for attempt in attempts if attempt.iteration < iteration]
+    return bool(whole) and all(earlier_duplicate(attempt, earlier) for attempt in whole)
 
 
 def _unless_unevaluated(reason: StopReason, attempts: Sequence[Attempt]) -> StopReason:

@@ -156,9 +156,10 @@ class EvaluationOptions(StrictModel):
         "check; auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources, "
         "attachments or reference.",
     )
-    when: Literal["before_done", "after_answer"] = Field(
+    when: Literal["before_done", "after_answer", "overlap"] = Field(
         default="before_done",
-        description="after_answer: the job ends with its first answer at once, which is evaluated afterwards.",
+        description="after_answer: the job ends with its first answer at once, which is evaluated afterwards; overlap: "
+        "the next answer is generated while an answer is evaluated.",
     )
     sample: Fraction = Field(
         default=1.0, description="Share of the jobs for which evaluators are called; the id of the job decides."
@@ -304,9 +305,10 @@ class EvaluateAnswer(EvaluationFields):
 
     @model_validator(mode="after")
     def _is_only_evaluated(self) -> Self:
-        if self.evaluation.when == "after_answer":
-            words = "evaluation.when 'after_answer' is for jobs that generate an answer: leave it out"
-            raise PydanticCustomError("nothing_to_answer", words, {"field": ("evaluation", "when")})
+        if self.evaluation.when != "before_done":
+            words = "evaluation.when '{when}' is for jobs that generate an answer: leave it out"
+            facts = {"when": self.evaluation.when, "field": ("evaluation", "when")}
+            raise PydanticCustomError("nothing_to_answer", words, facts)
         return self
 
 

@@ -6,33 +6,45 @@ from redraft.errors import ProviderError
 from redraft.operations.calls.step_work import ModelCall
 from redraft.providers.shared.protocol import ChatReply
 
+_JOB_CANCELED = "its job was canceled"
+
 
 class CallsInFlight:
     """Makes the calls of a step, and aborts them. It is used on the event loop only."""
 
     def __init__(self) -> None:
         self._calls: set[asyncio.Task[ChatReply]] = set()
-        self._is_aborted = False
+        self._parts: list[CallsInFlight] = []
+        self._aborted_because: str | None = None
+
+    def part(self) -> "CallsInFlight":
+        """Return calls that can be aborted alone, and that are aborted together with these calls."""
+        part = CallsInFlight()
+        part._aborted_because = self._aborted_because
+        self._parts.append(part)
+        return part
 
     async def make(self, call: ModelCall) -> ChatReply:
-        """Make a call. Raises ProviderError if the call failed, or if the job was canceled (code `canceled`)."""
-        if self._is_aborted:
-            raise _canceled()
+        """Make a call. Raises ProviderError if the call failed, or if it was aborted (code `canceled`)."""
+        if self._aborted_because:
+            raise _canceled(self._aborted_because)
         task = asyncio.ensure_future(call.send())
         self._calls.add(task)
         try:
             return await task
         except asyncio.CancelledError as error:
-            raise _canceled() from error
+            raise _canceled(self._aborted_because or _JOB_CANCELED) from error
         finally:
             self._calls.discard(task)
 
-    def abort(self) -> None:
+    def abort(self, because: str = _JOB_CANCELED) -> None:
         """Abort the calls in flight, and make no further call."""
-        self._is_aborted = True
+        self._aborted_because = because
         for call in self._calls:
             call.cancel()
+        for part in self._parts:
+            part.abort(because)
 
 
-def _canceled() -> ProviderError:
-    return ProviderError("canceled", "The call was aborted, because its job was canceled.")
+def _canceled(because: str) -> ProviderError:
+    return ProviderError("canceled", f"The call was aborted, because {because}.")

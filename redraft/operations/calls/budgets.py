@@ -55,6 +55,17 @@ def spent_of(connection: Connection, services: Services, job: JobRecord, limits:
     return replace(_spent(connection, services, job.id), run_leaves=leaves)
 
 
+def with_planned(services: Services, spent: Spent | None, planned: Sequence[PlannedCall]) -> Spent | None:
+    """Add calls that are planned, and not yet in the ledger, with their maximum cost."""
+    if spent is None:
+        return None
+    usages = [_worst_usage(call.chat.model, call.body) for call in planned]
+    tokens = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
+    nano_usd = _worst(services, [call.row for call in planned])
+    leaves = None if spent.run_leaves is None else spent.run_leaves - nano_usd
+    return Spent(spent.tokens + tokens, spent.nano_usd + nano_usd, leaves)
+
+
 def _run_leaves(connection: Connection, services: Services, run_id: str) -> int | None:
     budget = runs.max_cost(connection, run_id)
     if budget is None:

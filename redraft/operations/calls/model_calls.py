@@ -29,6 +29,8 @@ from redraft.redaction import redact_known, redact_known_values
 from redraft.storage.jobs import calls
 from redraft.storage.jobs.calls import SlotKey
 
+# The number of a speculative generation, after an ordinary generation and its repair. Its own repair has the next
+SPECULATIVE_SEQ = 2
 _CUT_CODES = frozenset({TRUNCATED, "context_too_long"})
 
 
@@ -44,6 +46,11 @@ class Slot:
     iteration: int
     candidate: int
     seq: int
+
+    @property
+    def is_speculative(self) -> bool:
+        """Whether the call generates an answer before the evaluation of the answers before it."""
+        return self.step == Step.GENERATE and self.seq >= SPECULATIVE_SEQ
 
     @property
     def key(self) -> SlotKey:

@@ -17,6 +17,7 @@ from redraft.providers.shared.protocol import ChatReply, Provider
 from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 @dataclass(slots=True)
@@ -59,6 +60,19 @@ class Together:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A part of a step, and a speculative part that runs at the same time.
+
+    The step is resumed with the results of both. If `is_needed` is false for the result of the first part, the calls
+    of the speculative part are aborted.
+    """
+
+    main: "Work[Any]"
+    speculative: "Work[Any]"
+    is_needed: Callable[[Any], bool]
+
+
 class Pace(Enum):
     """The speed of a step between its calls, which decides in which thread pool it runs."""
 
@@ -66,7 +80,7 @@ class Pace(Enum):
     """The step may hold a thread for long: child processes check its answers, or its texts are long."""
 
 
-Work = Generator[ModelCall | Together | Pace, Any, T]
+Work = Generator[ModelCall | Together | Beside | Pace, Any, T]
 """A step or a part of a step that returns a `T`."""
 
 
@@ -77,6 +91,11 @@ def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]
     if not parts:
         return []
     return (yield Together(parts, min(len(parts), width or len(parts))))
+
+
+def beside(main: Work[T], speculative: Work[S], is_needed: Callable[[T], bool]) -> Work[tuple[T, S]]:
+    """Run a speculative part beside the main part, and abort its calls as soon as it is not needed."""
+    return (yield Beside(main, speculative, is_needed))
 
 
 def wait_for(work: Work[T]) -> T:

@@ -88,7 +88,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
         kept["rubric"] = None
     submit.refuse_misread_checks(change.rubric, change.eval_crit)
     options: EvaluationOptions = named.get("evaluation") or before.evaluation
-    if change.evaluation is not None and change.evaluation.when == "after_answer":
+    if change.evaluation is not None and change.evaluation.when != "before_done":
         words = "Rescoring evaluates stored answers: leave evaluation.when out."
         raise Invalid.at("/evaluation/when", words, "nothing_to_answer")
     if change.evaluation is not None and change.evaluation.audit is not None:

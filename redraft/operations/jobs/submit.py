@@ -27,6 +27,7 @@ from redraft.domain.jobs.states import JobKind, JobStatus, Step
 from redraft.domain.structured.answers import check_schema
 from redraft.errors import Conflict, FieldError, Invalid
 from redraft.operations.calls import check_requests
+from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.jobs import attachments
 from redraft.operations.jobs.variables import with_rendered_texts
 from redraft.operations.jobs.webhooks import check_webhook
@@ -35,7 +36,6 @@ from redraft.operations.results.grounding import grounding_reader
 from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
-from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.template_lookup import keep, template_of
 from redraft.prompts.template_files import GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog

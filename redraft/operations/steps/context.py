@@ -31,10 +31,10 @@ from redraft.operations.calls.model_calls import (
     unsent,
 )
 from redraft.operations.calls.step_work import Work
+from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.request_views import rules_of, step_iteration
 from redraft.operations.results.job_results import Event, attempts_of, ending, event
 from redraft.operations.services import Services
-from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.storage.engine.columns import DbNow

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Awaitable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from redraft.operations.calls.abort import CallsInFlight
-from redraft.operations.calls.step_work import ModelCall, Pace, Together, Work
+from redraft.operations.calls.step_work import Beside, ModelCall, Pace, Together, Work
 from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
@@ -94,6 +95,8 @@ class Engine:
             try:
                 if isinstance(wanted, ModelCall):
                     reply = await calls.make(wanted)
+                elif isinstance(wanted, Beside):
+                    reply = await self._drive_both(calls, wanted, threads)
                 else:
                     reply = await self._drive_all(calls, wanted, threads)
             except BaseException as raised:  # noqa: BLE001 - the step handles every error
@@ -106,12 +109,27 @@ class Engine:
             async with room:
                 return await self._drive(calls, part, threads)
 
-        # If one part fails, the other parts still run to their end, because their calls are paid
-        ended = await asyncio.gather(*(drive(part) for part in wanted.parts), return_exceptions=True)
-        failed = next((each for each in ended if isinstance(each, BaseException)), None)
-        if failed is not None:
-            raise failed
-        return ended
+        return await _all_of(drive(part) for part in wanted.parts)
+
+    async def _drive_both(self, calls: CallsInFlight, wanted: Beside, threads: Executor) -> list[Any]:
+        speculative = calls.part()
+
+        async def drive_main() -> Any:
+            result = await self._drive(calls, wanted.main, threads)
+            if not wanted.is_needed(result):
+                speculative.abort("its answer is not needed")
+            return result
+
+        return await _all_of([drive_main(), self._drive(speculative, wanted.speculative, threads)])
+
+
+async def _all_of(parts: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Return the results of all parts. If one part fails, the others still run to their end: their calls are paid."""
+    ended = await asyncio.gather(*parts, return_exceptions=True)
+    failed = next((each for each in ended if isinstance(each, BaseException)), None)
+    if failed is not None:
+        raise failed
+    return ended
 
 
 def _resume(work: Work[Any], reply: Any, error: BaseException | None) -> Any:

@@ -133,13 +133,11 @@ def _conclude(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> Ste
     write = partial(write_evaluations, step, evaluations, _role(step))
     if blocked:
         model = evaluators_of(step.request)[0]
-        return context.give_up(
-            step, outcomes, blocked, model, new_events=new_events, write=write, **_best_columns(step)
-        )
+        return context.give_up(step, outcomes, blocked, model, new_events=new_events, write=write, **best_columns(step))
     return decide(step, outcomes, new_events, write)
 
 
-def _best_columns(step: StepContext) -> dict[str, Any]:
+def best_columns(step: StepContext) -> dict[str, Any]:
     """The columns of the job's best answer so far."""
     best = best_of(step.attempts, prefers_latest=step.rules.prefers_latest)
     return {"best_score": best.score, "best_iteration": best.iteration} if best and best.score is not None else {}
@@ -172,7 +170,7 @@ def decide(
         write: stores the iteration's evaluations.
     """
     action = _next(step)
-    best_columns = _best_columns(step)
+    best = best_columns(step)
     if isinstance(action, Evaluate):
         return context.go_on(
             step,
@@ -182,20 +180,16 @@ def decide(
             records=step.records,
             events=new_events,
             write=write,
-            **best_columns,
+            **best,
         )
     if isinstance(action, Finish) and _is_audited(step):
-        return context.go_on(
-            step, outcomes, Step.AUDIT, records=step.records, events=new_events, write=write, **best_columns
-        )
+        return context.go_on(step, outcomes, Step.AUDIT, records=step.records, events=new_events, write=write, **best)
     if isinstance(action, Finish):
         error = _last_error(step, action)
         end = ending(step.services.profiles, step.job, step.request, step.records, action.reason, error)
-        return StepResult(outcomes, {**end.values, **best_columns}, [*new_events, end.event], write)
+        return StepResult(outcomes, {**end.values, **best}, [*new_events, end.event], write)
     new_events.append(thinking(step, [record for record in step.records if record.number == step.job.iteration]))
-    return context.go_on(
-        step, outcomes, Step.GENERATE, records=step.records, events=new_events, write=write, **best_columns
-    )
+    return context.go_on(step, outcomes, Step.GENERATE, records=step.records, events=new_events, write=write, **best)
 
 
 def _is_audited(step: StepContext) -> bool:

@@ -26,11 +26,12 @@ from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import unclear_ends
 from redraft.operations.calls.model_calls import PlannedCall, loose_schemas, parameters_left_out
 from redraft.operations.calls.step_work import Pace, Work
-from redraft.operations.request_views import models_of, parse_request, step_iteration
+from redraft.operations.fault_points import FaultPoint, reached
+from redraft.operations.request_views import models_of, overlaps, parse_request, step_iteration
 from redraft.operations.results.completion import complete
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
-from redraft.operations.steps import audit, evaluate, generate, rate_limits
+from redraft.operations.steps import audit, evaluate, generate, rate_limits, speculation
 from redraft.operations.steps.context import (
     LeaseLost,
     StepContext,
@@ -43,7 +44,6 @@ from redraft.operations.steps.context import (
     unwatched,
 )
 from redraft.operations.steps.crashes import crashing_as, reschedule_busy
-from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.finished_steps import finish
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
@@ -57,11 +57,11 @@ from redraft.storage.jobs.calls import SlotKey
 
 log = structlog.get_logger()
 
-_PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: evaluate.plan, Step.AUDIT: audit.plan})
-_WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: evaluate.work, Step.AUDIT: audit.work})
+_PLANS = MappingProxyType({Step.GENERATE: generate.plan, Step.EVALUATE: speculation.plan, Step.AUDIT: audit.plan})
+_WORK = MappingProxyType({Step.GENERATE: generate.work, Step.EVALUATE: speculation.work, Step.AUDIT: audit.work})
 
 _PREPARATIONS: Mapping[str, Callable[[StepContext], None]] = MappingProxyType(
-    {Step.GENERATE: generate.prepare, Step.EVALUATE: evaluate.prepare, Step.AUDIT: audit.prepare}
+    {Step.GENERATE: generate.prepare, Step.EVALUATE: speculation.prepare, Step.AUDIT: audit.prepare}
 )
 
 
@@ -259,12 +259,17 @@ def _load(
 ) -> StepContext:
     job = claim.job
     request = parse_request(job)
-    recorded: Mapping[SlotKey, Mapping[str, Any]] = {}
+    recorded: dict[SlotKey, Mapping[str, Any]] = {}
     if is_again:
         iteration = None if job.step == Step.AUDIT else step_iteration(job)
         # A continuation may have changed the cause of a permanent failure
         with_failures = job.continuations == 0
         recorded = calls.recorded_replies(connection, job.id, job.step, iteration, with_failures=with_failures)
+        if job.step == Step.EVALUATE and overlaps(request):
+            following = job.iteration + 1
+            recorded |= calls.recorded_replies(
+                connection, job.id, Step.GENERATE, following, with_failures=with_failures
+            )
     return StepContext(
         services=services,
         holder=holder,

@@ -11,9 +11,9 @@ from redraft.domain.jobs.requests import RescoreAnswers
 from redraft.domain.jobs.states import Step
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
 from redraft.operations.calls.model_calls import Outcome
+from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.results.completion import complete
 from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
-from redraft.operations.steps.fault_points import FaultPoint, reached
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
 from redraft.storage.engine.columns import DbNow

@@ -27,13 +27,16 @@ from redraft.operations.results.truncated_answers import evaluation_of, larger_l
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext, StepResult
 from redraft.operations.steps.crashes import recorded_when_busy
-from redraft.operations.steps.evaluate import decide
-from redraft.operations.steps.step_events import evaluated, vetoes_of
+from redraft.operations.steps.evaluate import best_columns, decide
+from redraft.operations.steps.step_events import evaluated, started, thinking, vetoes_of
 from redraft.operations.template_lookup import template_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
+
+Written = tuple[Outcome, ...]
+"""The outcomes of the calls for one candidate."""
 
 
 def _request(step: StepContext) -> GenerateAnswer:
@@ -46,18 +49,19 @@ def _model(step: StepContext) -> str:
     return models_of(step.job, step.request)[0]
 
 
-def _slots(step: StepContext) -> list[Slot]:
+def slots_of(step: StepContext, seq: int = 0) -> list[Slot]:
+    """Return one slot per candidate."""
     number = step.job.iteration + 1
     count = _request(step).candidates
-    return [Slot(step.job.id, Step.GENERATE, number, candidate, 0) for candidate in range(1, count + 1)]
+    return [Slot(step.job.id, Step.GENERATE, number, candidate, seq) for candidate in range(1, count + 1)]
 
 
-def plan(step: StepContext) -> list[PlannedCall]:
+def plan(step: StepContext, seq: int = 0) -> list[PlannedCall]:
     """Plan one call per candidate, all with the same prompt."""
     prompt = _prompt(step)
     # A continuation may have another prompt for the same slot
     is_first = step.job.continuations == 0
-    unrecorded = [slot for slot in _slots(step) if not (is_first and slot.key in step.recorded)]
+    unrecorded = [slot for slot in slots_of(step, seq) if not (is_first and slot.key in step.recorded)]
     kind = "comprehensive_retry" if _regenerates(step) else "generate"
     return [_plan_call(step, slot, kind, prompt, calls_at_once=len(unrecorded)) for slot in unrecorded]
 
@@ -88,29 +92,46 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
     sampling, model = request.sampling, _model(step)
     limit = sampling.max_output_tokens or larger_limit(step.records, model)
     origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
-    ask = Ask(prompt, model, sampling.parameters, limit, request.stream, origin)
+    parameters = sampling.parameters
+    if slot.is_speculative and sampling.seed is not None:  # The prompt may equal an earlier one
+        parameters["seed"] = sampling.seed ^ (slot.iteration - 1)
+    ask = Ask(prompt, model, parameters, limit, request.stream, origin)
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
 
 
 def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     """Make the reserved calls, and store the answers."""
-    by_slot = {call.slot: call for call in planned}
-    written = yield from together([_write(step, slot, by_slot) for slot in _slots(step)], step.width)
+    written = yield from write_all(step, slots_of(step), planned)
     outcomes = [outcome for candidate in written for outcome in candidate]
-    # If a retry failed, the text of the first call is used
-    last = [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
+    last = _last_of(written)
     errors = [outcome.error for outcome in last if outcome.error]
     transient = next((error for error in errors if error.retryable), None)
     rescheduled = context.reschedule(step, outcomes, transient) if transient else None
     if rescheduled:
         return rescheduled
-    answered = [outcome for outcome in last if outcome.text is not None or outcome.cut is not None]
+    answered = answered_in(written)
     if not answered:
         return context.give_up(step, outcomes, errors[0], _model(step))
-    return _record(step, outcomes, answered)
+    return record(step, outcomes, answered)
 
 
-def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[tuple[Outcome, ...]]:
+def write_all(step: StepContext, slots: Sequence[Slot], planned: Sequence[PlannedCall]) -> Work[list[Written]]:
+    """Write the candidates at the same time."""
+    by_slot = {call.slot: call for call in planned}
+    return (yield from together([_write(step, slot, by_slot) for slot in slots], step.width))
+
+
+def answered_in(written: Sequence[Written]) -> list[Outcome]:
+    """Return the outcomes with an answer, which may be cut off."""
+    return [outcome for outcome in _last_of(written) if outcome.text is not None or outcome.cut is not None]
+
+
+def _last_of(written: Sequence[Written]) -> list[Outcome]:
+    # If a retry failed, the text of the first call is used
+    return [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
+
+
+def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[Written]:
     """Write one candidate, with a retry if the answer does not fit its schema. The last text is used."""
     with _publishing(step, slot) as on_delta:
         made = yield from context.outcomes_of(step, slot, planned, on_delta)
@@ -123,9 +144,9 @@ def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -
     return context.record_one_of(step, planned, made)
 
 
-def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: Mismatch) -> Work[tuple[Outcome, ...]]:
+def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: Mismatch) -> Work[Written]:
     *before, first = made
-    slot = replace(slot, seq=1)
+    slot = replace(slot, seq=slot.seq + 1)
     row = step.recorded.get(slot.key)
     if row is not None:
         return (*made, recorded_outcome(slot, row))
@@ -148,8 +169,11 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: 
 
 @contextmanager
 def _publishing(step: StepContext, slot: Slot) -> Generator[Callable[[str], None] | None]:
-    """Publish the text of a streamed call; a retry counts as a further attempt."""
-    if not _request(step).stream:
+    """Publish the text of a streamed call; a retry counts as a further attempt.
+
+    Speculative text is not published, because it may be thrown away.
+    """
+    if not _request(step).stream or slot.is_speculative:
         yield None
         return
     is_ours = partial(step.holder.may_call, step.job.id, step.job.lease_token)
@@ -167,7 +191,10 @@ def _feedback(step: StepContext) -> Feedback | None:
     return replace(feedback, vetoes=vetoes_of(step.request, base))
 
 
-def _record(step: StepContext, outcomes: Sequence[Outcome], answered: Sequence[Outcome]) -> StepResult:
+def record(
+    step: StepContext, outcomes: Sequence[Outcome], answered: Sequence[Outcome], before: StepResult | None = None
+) -> StepResult:
+    """Store the answers of the next iteration, and with `before` also the evaluation of the current iteration."""
     number = step.job.iteration + 1
     feedback = _feedback(step)
     said = feedback_text(feedback) if feedback else None
@@ -175,9 +202,14 @@ def _record(step: StepContext, outcomes: Sequence[Outcome], answered: Sequence[O
     written = tuple(_written(step, outcome, said, grounding_of) for outcome in answered)
     new_events = [event for each in zip(answered, written, strict=True) for event in _events_of(step, *each)]
     write = partial(_store, step, written)
+    best: dict[str, Any] = {}
+    if before is not None:
+        step = replace(step, records=before.records)
+        new_events = [*_events_between(step, before), *new_events]
+        write, best = partial(_store_both, before.write, write), best_columns(step)
     step = replace(step, job=replace(step.job, iteration=number), records=step.records + written)
     if any(record.evaluation is None for record in written):
-        values: dict[str, Any] = {"iteration": number}
+        values: dict[str, Any] = {"iteration": number, **best}
         if _ends_with_its_answer(step):
             end = ending(step.services.profiles, step.job, step.request, step.records, StopReason.ANSWERED)
             new_events.append(end.event)
@@ -220,6 +252,20 @@ def _store(step: StepContext, written: Sequence[IterationRecord], connection: Co
     history.add_iterations(connection, step.job.id, written)
     cut = [(record, record.evaluation) for record in written if record.evaluation is not None]
     history.add_evaluations(connection, [history.evaluation_row(step.job.id, *each) for each in cut])
+
+
+def _store_both(
+    first: Callable[[Connection], None], then: Callable[[Connection], None], connection: Connection
+) -> None:
+    first(connection)
+    then(connection)
+
+
+def _events_between(step: StepContext, before: StepResult) -> list[Event]:
+    """Return the events of an evaluation that ended after the next iteration was written, and of that iteration."""
+    current = [record for record in step.records if record.number == step.job.iteration]
+    last = thinking(step, current, is_written=True)
+    return [*before.events[:-1], last, *started(step.job, starts_job=False, starts_iteration=True)]
 
 
 def _events_of(step: StepContext, outcome: Outcome, record: IterationRecord) -> list[Event]:

@@ -71,11 +71,19 @@ def prepare(step: StepContext, planned: Sequence[PlannedCall]) -> PreparedStep:
 
 
 def enter(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | Deferred:
-    """Acquire permits for the calls of a step, outside of any unit of work."""
+    """Acquire permits for the calls of a step, outside of any unit of work.
+
+    Speculative calls are dropped if not all calls can run at the same time.
+    """
     model, permit = session.acquire(prepared.message, prepared.wanted)
+    planned = [call for call in prepared.planned if not call.slot.is_speculative]
+    if permit.width >= len(prepared.planned):
+        planned = prepared.planned
+    elif not permit.width and len(planned) < len(prepared.planned):
+        return enter(replace(prepared, planned=planned), session)
     if not permit.width:
         return Deferred(model, permit)
-    return PreparedStep(replace(prepared.step, width=permit.width), prepared.planned)
+    return PreparedStep(replace(prepared.step, width=permit.width), planned)
 
 
 def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:

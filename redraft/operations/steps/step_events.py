@@ -109,20 +109,28 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
     )
 
 
-def thinking(step: StepContext, current: Sequence[IterationRecord]) -> Event:
-    """Return the reason for another iteration, from the findings about the answers of the current iteration."""
+def thinking(step: StepContext, current: Sequence[IterationRecord], *, is_written: bool = False) -> Event:
+    """Return the reason for another iteration, from the findings about the answers of the current iteration.
+
+    With `is_written`, the answers of that iteration were written during the evaluation of the current ones.
+    """
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(
         "thinking",
-        _why_again(step, current),
+        _why_again(step, current, is_written=is_written),
         strategy=strategy,
         retry_count=step.job.iteration,
     )
     return kind, {**data, "ts": data["at"]}
 
 
-def _why_again(step: StepContext, current: Sequence[IterationRecord]) -> str:
-    following, threshold = f"iteration {step.job.iteration + 1}", step.request.score_threshold
+def _why_again(step: StepContext, current: Sequence[IterationRecord], *, is_written: bool) -> str:
+    number, threshold = step.job.iteration + 1, step.request.score_threshold
+    following = f"iteration {number}"
+    if is_written and number >= step.job.iteration_limit:
+        return f"The answer is not accepted; {following} is written already, and is the last one."
+    if is_written:
+        following = f"iteration {number + 1}, because {following} is written already"
     scored = [(r, r.evaluation) for r in current if r.evaluation and r.evaluation.score is not None]
     if not scored:
         return _why_unscored(step, current, following)

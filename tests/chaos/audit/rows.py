@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Table, select, text
 
+from redraft.operations.calls.model_calls import SPECULATIVE_SEQ
 from redraft.storage.engine.tables import calls, evaluations, events, iterations, jobs
 from redraft.storage.engine.unit_of_work import Database
 from tests.model_server.logbook import Entry
@@ -40,15 +41,20 @@ class JobRows:
             found[slot_of(call)].append(call)
         return found
 
-    def ok(self, iteration: int, candidate: int, step: str) -> Row | None:
+    def ok(self, iteration: int, candidate: int, step: str, *, speculative: bool = False) -> Row | None:
         """The last reply that counts for a candidate: a second asking supersedes the first."""
         found = [
             call
             for call in self.ledger
             if (call["iteration"], call["candidate"], call["step"], call["status"])
             == (iteration, candidate, step, "ok")
+            and is_speculative(call) is speculative
         ]
         return max(found, key=lambda call: call["seq"], default=None)
+
+
+def is_speculative(call: Row) -> bool:
+    return call["step"] == "generate" and call["seq"] >= SPECULATIVE_SEQ
 
 
 def slot_of(call: Row) -> Slot:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 import redis
 
-from redraft.operations.steps.fault_points import FaultPoint
+from redraft.operations.fault_points import FaultPoint
 from tests.chaos.members import Member
 from tests.chaos.points import FailPoint
 from tests.chaos.stage import Kind, Stage

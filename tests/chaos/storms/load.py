@@ -40,6 +40,7 @@ _EXTRAS: tuple[Callable[[random.Random], dict[str, Any]], ...] = (
     lambda _: {"sources": _SOURCES, "grounding": {"require_grounding": False}},
     lambda rng: {"evaluation": {"samples": rng.randint(2, 4)}},
     lambda rng: {"limits": {"deadline_s": rng.uniform(1, 8)}},
+    lambda _: {"evaluation": {"when": "overlap"}},
     lambda rng: {"limits": {"deadline_s": 900, "max_tokens": rng.randint(800, 6000)}},
 )
 
@@ -61,7 +62,9 @@ def draw_job(seed: int, number: int, *, webhook_url: str | None = None, canceled
         body["stream"] = rng.random() < 0.1
     cancel_after_s = rng.uniform(0, 2.5) if rng.random() < canceled else None
     is_impatient = rng.random() < 0.05
-    body |= _EXTRAS[number % len(_EXTRAS)](rng)
+    extra = _EXTRAS[number % len(_EXTRAS)](rng)
+    if "answer" not in body or "when" not in extra.get("evaluation", {}):
+        body |= extra
     if webhook_url and number % 5 == 0:
         body["webhook"] = {"url": webhook_url}
     is_continued = number % 9 == 0 and route == "/v1/generate-answer" and cancel_after_s is None

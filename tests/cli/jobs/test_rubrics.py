@@ -62,11 +62,12 @@ def test_checks_go_behind_the_criteria_of_files(office: Shell, provider: ModelSe
 
 def test_each_way_to_judge_is_an_option(office: Shell, provider: ModelServer) -> None:
     options = ["--profile", "quality", "--panel", "openai:a", "--panel", "openai:b", "--samples", "2"]
-    options += ["--audit", "openai:c", "--skip", "auto", "--evaluate-sample", "0.5"]
+    options += ["--audit", "openai:c", "--skip", "auto", "--evaluate-sample", "0.5", "--evaluate-when", "overlap"]
     done = office.run("ask", "Go.", *options, *ONCE)
     request = done.data["request"]
     assert request["profile"] == "quality"
     chosen = {"samples": 2, "panel": ["openai:a", "openai:b"], "audit": "openai:c", "skip": "auto", "sample": 0.5}
+    chosen["when"] = "overlap"
     assert {name: request["evaluation"][name] for name in chosen} == chosen
     assert request["eval_crit"] is None
 

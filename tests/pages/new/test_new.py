@@ -273,6 +273,14 @@ def test_when_and_for_which_share_an_answer_is_evaluated_comes_back(reader: Read
     assert (value_of(page.field("#when")), value_of(page.field("#sample"))) == ("after_answer", "0.5")
 
 
+def test_an_overlap_of_generation_and_evaluation_comes_back(reader: Reader, services: Services):
+    reader.go("/new")
+    reader.press("Send", {"Instruction": "Why?", "Criteria": "True.", "#when": "overlap"})
+    [job] = jobs(services)
+    assert job.request["evaluation"]["when"] == "overlap"
+    assert value_of(reader.go(f"/new?from={job.id}").field("#when")) == "overlap"
+
+
 def test_models_of_endpoints_are_offered(start_api: Callable[..., ApiServer], submit_job: Callable[..., str]):
     submit_job()
     free = {"format": "openai", "base_url": "http://127.0.0.1:1/v1"}

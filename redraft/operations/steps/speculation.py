@@ -1,0 +1,86 @@
+"""The step `evaluate` with `evaluation.when: overlap`: it also generates the next iteration, before the verdict.
+
+The speculative calls have slots of their own, so no other step uses their replies. If the loop continues, this step
+also stores their answers as the next iteration. If the loop ends, they are aborted. If they fail, the step `generate`
+follows as usual.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from redraft.domain.jobs.states import Step
+from redraft.errors import ProviderError
+from redraft.operations.calls.budgets import BudgetExhausted, with_planned
+from redraft.operations.calls.model_calls import SPECULATIVE_SEQ, PlannedCall
+from redraft.operations.calls.step_work import Work, beside
+from redraft.operations.request_views import overlaps
+from redraft.operations.steps import evaluate, generate
+from redraft.operations.steps.context import StepContext, StepResult
+
+_IS_PLANNED = "speculation is planned"
+
+
+def prepare(step: StepContext) -> None:
+    """Compute the verdicts and the prompts for planning, outside of a unit of work."""
+    evaluate.prepare(step)
+    if _may_speculate(step):
+        generate.prepare(_context(step))
+
+
+def plan(step: StepContext) -> list[PlannedCall]:
+    """Plan the evaluators' calls, and the speculative calls if the budget suffices for all of them."""
+    asked = evaluate.plan(step)
+    return [*asked, *_plan_speculation(step, asked)]
+
+
+def _may_speculate(step: StepContext) -> bool:
+    return overlaps(step.request) and step.job.iteration < step.job.iteration_limit
+
+
+def _context(step: StepContext, asked: Sequence[PlannedCall] = ()) -> StepContext:
+    """Return the context of the next iteration, which does not include the answers that are being evaluated."""
+    records = tuple(record for record in step.records if record.number < step.job.iteration)
+    spent = with_planned(step.services, step.spent, asked)
+    return replace(step, job=replace(step.job, step=Step.GENERATE.value), records=records, spent=spent)
+
+
+def _plan_speculation(step: StepContext, asked: Sequence[PlannedCall]) -> list[PlannedCall]:
+    if not _may_speculate(step):
+        return []
+    following = _context(step, asked)
+    is_recorded = any(slot.key in step.recorded for slot in generate.slots_of(following, SPECULATIVE_SEQ))
+    # Without a call of an evaluator, the verdict is known at once
+    if not asked and not is_recorded:
+        return []
+    try:
+        planned = generate.plan(following, SPECULATIVE_SEQ)
+    except (BudgetExhausted, ProviderError):
+        return []
+    step.found[_IS_PLANNED] = True
+    return planned
+
+
+def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
+    """Evaluate the answers of the iteration, and generate the next iteration at the same time."""
+    reserved = {call.slot for call in planned}
+    following = _context(step)
+    slots = [
+        slot
+        for slot in (generate.slots_of(following, SPECULATIVE_SEQ) if step.found.get(_IS_PLANNED) else ())
+        if slot in reserved or slot.key in step.recorded
+    ]
+    if not slots:
+        return (yield from evaluate.work(step, planned))
+    result, written = yield from beside(
+        evaluate.work(step, planned), generate.write_all(following, slots, planned), _needs_speculation
+    )
+    outcomes = [*result.outcomes, *(outcome for candidate in written for outcome in candidate)]
+    answered = generate.answered_in(written)
+    if result.next_step is not Step.GENERATE or not answered:
+        return replace(result, outcomes=outcomes)
+    return generate.record(following, outcomes, answered, result)
+
+
+def _needs_speculation(result: StepResult) -> bool:
+    """Whether the job continues. If the lease was lost or the step is rescheduled, the paid reply may still be used."""
+    return result.next_step is not Step.AUDIT and "stop_reason" not in (result.values or {})
