@@ -19,7 +19,7 @@ router = pages_router()
 
 @router.get("/sign-in")
 async def show_sign_in(request: Request) -> Response:
-    return page(request, "sign_in.html", next=own_path(request.query_params.get("next")), error=None)
+    return page(request, "sign_in.html", next=own_path(request.query_params.get("next")), **_state(request))
 
 
 @router.post("/sign-in")
@@ -29,11 +29,16 @@ async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Respons
     try:
         token = await _sign_in(request, context, form.text("key") or None)
     except Forbidden as error:
-        return page(request, "sign_in.html", 403, next=path, error=error)
+        return page(request, "sign_in.html", 403, next=path, **_state(request, error))
     response, is_https = see_other(path), request.url.scheme == "https"
     kept: dict[str, Any] = {"max_age": sign_in_sessions.LIFETIME_S, "path": _cookie_path()}
     response.set_cookie(COOKIE, token, **kept, httponly=True, samesite="lax", secure=is_https)
     return response
+
+
+def _state(request: Request, error: Forbidden | None = None) -> dict[str, Any]:
+    # A browser still has the cookie of a session that has ended. Signing out removes the cookie
+    return {"error": error, "has_ended": error is None and COOKIE in request.cookies}
 
 
 async def _sign_in(request: Request, context: Context, key: str | None) -> str:

@@ -43,10 +43,14 @@ def filled_rows(form: Form, error: Invalid) -> Filled:
 
 def read_run(form: Form) -> CreateRun:
     """Convert the form to a request for a run. Raises Invalid if a field is wrong."""
+    more = _object(form, "more")
+    if twice := [name for name in (*_TEXTS, *_NUMBERS, "model") if name in more and form.text(name)]:
+        words = f"Given twice, here and in a field of their own: {', '.join(twice)}. Leave one of them empty."
+        raise Invalid.at("/more", words, "given_twice")
     body: dict[str, Any] = {
         "dataset_id": form.text("dataset_id"),
         "defaults": {
-            **_object(form, "more"),
+            **more,
             **{name: form.text(name) for name in _TEXTS if form.text(name)},
             **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
             **({"model": models} if (models := read_names(form.text("model"))) else {}),

@@ -1,6 +1,6 @@
 """The list of runs, and the form that starts a run."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
@@ -9,6 +9,7 @@ from api.pages.bulk.run_forms import FIELDS, filled_like, filled_run, read_run
 from api.pages.parts.forms import Filled, FormOf, idempotency_of, new_token
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
+from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
 from redraft.operations.services import Services
 
@@ -52,4 +53,6 @@ def _new_run(request: Request, services: Services, form: Filled, status: int = 2
     if chosen and all(each.id != chosen for each in known):
         known = [datasets.get_dataset(services, chosen), *known]
     models = services.settings.model or "", services.settings.evaluator_model or ""
-    return page(request, "runs/new.html", status, form=form, datasets=known, models=models, token=new_token())
+    offered = [each.id.removesuffix("*") for each in list_models(services) if each.is_ready]
+    shown: dict[str, Any] = {"datasets": known, "models": models, "offered": offered, "token": new_token()}
+    return page(request, "runs/new.html", status, form=form, **shown)

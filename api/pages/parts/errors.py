@@ -43,7 +43,10 @@ def _next(request: Request) -> str:
     if shown := request.headers.get("hx-current-url"):
         address = urlsplit(shown)
         return address.path.removeprefix(ROOT_PATH.get()) + (f"?{address.query}" if address.query else "")
-    # The content of a form is lost after the redirection, so its URL cannot be opened again
+    # After a form, people return to the page with this form, where the browser has kept what they typed
     if request.method not in {"GET", "HEAD"}:
-        return "/"
+        page_with_form = urlsplit(request.headers.get("referer", ""))
+        is_own = page_with_form.netloc == request.headers.get("host")
+        path = page_with_form.path.removeprefix(ROOT_PATH.get()) if is_own else ""
+        return path + (f"?{page_with_form.query}" if path and page_with_form.query else "") or "/"
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -24,6 +24,8 @@ from redraft.domain.admin.scopes import Scope
 FOLDER = Path(__file__).parent.parent
 STATIC = FOLDER / "static"
 HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+THEME = "redraft_theme"
+THEMES = ("light", "dark")
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 # The messages of pages after a form was sent. `?notice=` has only a name, because a text could come from an attacker
 NOTICES: dict[str, str] = {
@@ -51,7 +53,7 @@ def pages_router(prefix: str = "") -> APIRouter:
 def page(
     request: Request, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
 ) -> HTMLResponse:
-    """Render a page. The template also gets `request`, `may_write`, `may_admin`, `is_signed_in` and `notice`."""
+    """Render a page. The template also gets the request, the rights of the caller, the theme and the notice."""
     state: dict[str, Any] = request.scope["state"]
     content = (
         environment()
@@ -61,6 +63,7 @@ def page(
             may_write=Scope.WRITE in state.get("scopes", ()),
             may_admin=Scope.ADMIN in state.get("scopes", ()),
             is_signed_in="key_id" in state,
+            theme=theme if (theme := request.cookies.get(THEME)) in THEMES else None,
             notice=NOTICES.get(request.query_params.get("notice", "")),
             **context,
         )

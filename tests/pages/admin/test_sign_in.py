@@ -142,3 +142,18 @@ def test_errors_are_pages_for_browsers_and_problems_for_programs(api: ApiServer)
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert api.client(headers=BROWSER).get("/v1/jobs/job_x").headers["content-type"] == "application/problem+json"
     assert api.client().get("/nowhere").headers["content-type"] == "application/problem+json"
+
+
+def test_a_session_that_has_ended_is_explained_and_leads_back_to_the_form(
+    start_api: Callable[..., ApiServer], services: Services
+):
+    api = start_api(require_auth=True)
+    client = api.client(headers={"Accept": "text/html"})
+    client.cookies.set(COOKIE, "ended")
+    referer = {"Referer": f"{api.url}/new?from=job_1"}
+    response = client.post("/new", data={"instruct": "Why?"}, headers=referer)
+    assert response.headers["location"] == "/sign-in?next=%2Fnew%3Ffrom%3Djob_1"
+    assert "Your session has ended." in client.get(response.headers["location"]).text
+    elsewhere = client.post("/new", data={"instruct": "Why?"}, headers={"Referer": "https://example.com/new"})
+    assert elsewhere.headers["location"] == "/sign-in?next=%2F"
+    assert "Your session has ended." not in api.client(headers={"Accept": "text/html"}).get("/sign-in").text

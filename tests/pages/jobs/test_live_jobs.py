@@ -207,6 +207,19 @@ def server(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, str]]:
         yield started
 
 
+def test_a_lost_connection_is_shown_until_the_server_answers_again(visitor: Visitor):
+    page = visitor.go("/jobs")
+    lost = page.locator("#connection")
+    expect(lost).to_be_hidden()
+    # A frozen server answers nothing
+    page.route("**/livez", lambda route: None)
+    expect(lost).to_contain_text(re.compile(r"The server does not answer. This page is as of \d.*, trying again."))
+    expect(page.locator("#announcer")).to_contain_text("The server does not answer.")
+    page.unroute("**/livez")
+    expect(lost).to_be_hidden()
+    expect(page.locator("#announcer")).to_have_text("The server answers again.")
+
+
 def test_fifty_live_pages_do_not_hold_up_the_end_of_the_server(
     server: tuple[Fork, str], submit_job: Callable[..., str]
 ):

@@ -19,6 +19,7 @@ from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.html_pages import Reader, Values, text_of, value_of
+from tests.support.waiting import wait_until
 
 JOB = re.compile(r"/jobs/job_[0-9a-f]{32}")
 HOSTILE = "</textarea><script>alert(1)</script> <b hx-get=/x>\u202eoops\u202c 'q' \"d\""
@@ -330,3 +331,33 @@ def test_rows_are_renewed_in_place(visitor: Visitor):
     expect(page.get_by_label("Instruction", exact=True)).to_have_value("Describe Bern.")
     expect(page.locator("#preview")).to_contain_text("Maximum calls")
     visitor.check_accessible(in_the_dark=True)
+
+
+def test_a_draft_survives_a_reload_and_is_gone_when_the_job_is_sent(visitor: Visitor, services: Services):
+    page = visitor.go("/new")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_label("Instruction", exact=True).fill("Describe Bern.")
+    page.locator("#criterion_text_1").fill("Names the river.")
+    page.get_by_role("button", name="Add a criterion").click()
+    page.locator("#criterion_text_2").fill("Names the lake.")
+    wait_until(lambda: "lake" in page.evaluate("Object.values(localStorage).join('')"))
+    page.reload()
+    expect(page.get_by_text("Your draft of")).to_be_visible()
+    expect(page.get_by_label("Instruction", exact=True)).to_have_value("Describe Bern.")
+    expect(page.locator("#criterion_text_2")).to_have_value("Names the lake.")
+    page.get_by_label("Instruction", exact=True).press("Control+Enter")
+    page.wait_for_url(JOB)
+    assert [each["text"] for each in jobs(services)[0].request["rubric"]] == ["Names the river.", "Names the lake."]
+    page = visitor.go("/new")
+    expect(page.get_by_label("Instruction", exact=True)).to_have_value("")
+    assert page.evaluate("Object.keys(localStorage).length") == 0
+
+
+def test_leaving_a_draft_asks(visitor: Visitor):
+    page = visitor.go("/new")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.get_by_label("Instruction", exact=True).press_sequentially("Why?")
+    page.get_by_role("link", name="Overview").click()
+    page.wait_for_url(re.compile("/$"))
+    assert asked == ["beforeunload"]

@@ -23,7 +23,10 @@
     const source = new EventSource(element.dataset.live);
     for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, (event) => scheduleReload(element, event, source));
     source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
-    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && reloadLater(element));
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) reloadLater(element);
+      else check();
+    });
     return source;
   }
   function scheduleReload(element, event, source) {
@@ -65,13 +68,51 @@
     reloadLater(element);
     return true;
   }
+  // The connection: a live page asks every ten seconds whether the server answers. If it does not, the page says since when
+  // its content is old, closes its streams, and asks again after growing waits.
+  const health = new URL("../../livez", document.currentScript?.src ?? document.querySelector('script[src*="/pages/pages.js"]').src);
+  const checkEveryMs = 10000;
+  const answerWithinMs = 4000;
+  let asOf = new Date();
+  let lostWaitMs = 0;
+  let checkTimer;
+  let isChecking = false;
+  async function check() {
+    if (isChecking) return;
+    clearTimeout(checkTimer);
+    if (!document.hidden && document.querySelector("[data-live]")) {
+      isChecking = true;
+      const answer = await fetch(health, { cache: "no-store", signal: AbortSignal.timeout(answerWithinMs) }).catch(() => null);
+      isChecking = false;
+      if (answer) found(); else lose();
+    }
+    checkTimer = setTimeout(check, lostWaitMs || checkEveryMs);
+  }
+  function lose() {
+    const place = document.getElementById("connection");
+    const time = asOf.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    place.textContent = `The server does not answer. This page is as of ${time}, trying again.`;
+    if (!lostWaitMs) announce(place.textContent);
+    place.hidden = false;
+    lostWaitMs = Math.min(60000, lostWaitMs * 2 || 2000);
+    followAll();
+  }
+  function found() {
+    asOf = new Date();
+    if (!lostWaitMs) return;
+    lostWaitMs = 0;
+    document.getElementById("connection").hidden = true;
+    announce("The server answers again.");
+    onVisibility();
+  }
+
   // Also for a refused stream, which the browser does not open again: the reloaded page shows the reason.
   function reloadLater(element) {
-    setTimeout(() => element.dispatchEvent(new CustomEvent("news")), retryAfterMs);
+    setTimeout(() => { if (lostWaitMs) return; element.dispatchEvent(new CustomEvent("news")); }, retryAfterMs);
   }
   // Hidden tabs hold no connection: a browser allows six for a server, and people open more tabs.
   function followAll() {
-    const wanted = document.hidden ? [] : [...document.querySelectorAll("[data-live]")];
+    const wanted = document.hidden || lostWaitMs ? [] : [...document.querySelectorAll("[data-live]")];
     for (const [element, source] of streams) {
       if (wanted.includes(element)) continue;
       source.close();
@@ -80,6 +121,7 @@
     for (const element of wanted) if (!streams.has(element)) streams.set(element, follow(element));
   }
   function onVisibility() {
+    if (lostWaitMs) { check(); return; }
     if (!document.hidden) for (const element of document.querySelectorAll("[data-live]")) element.dispatchEvent(new CustomEvent("news"));
     followAll();
   }
@@ -113,8 +155,8 @@
   }
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
-    if (event.key === "j") move(1);
-    else if (event.key === "k") move(-1);
+    const step = { j: 1, k: -1 }[event.key];
+    if (step && document.querySelector("[data-row]")) move(step);
     else press(event);
   }
   // A control with data-key is pressed by that key.
@@ -137,7 +179,8 @@
   const announced = new Map();
   function onSwap(event) {
     refresh();
-    for (const element of document.querySelectorAll("[data-announce]")) {
+    checkTimer = setTimeout(check, checkEveryMs);
+  for (const element of document.querySelectorAll("[data-announce]")) {
       const before = announced.get(element.id);
       announced.set(element.id, element.dataset.announce);
       if (before !== undefined && before !== element.dataset.announce) announce(element.dataset.announce);
@@ -158,7 +201,7 @@
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", onSwap);
   document.addEventListener("htmx:after:request", onAnswer);
-  document.addEventListener("htmx:error", retryLive);
+  document.addEventListener("htmx:error", (event) => { retryLive(event); check(); });
   // Details that people have opened stay open when the page reloads itself.
   window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });

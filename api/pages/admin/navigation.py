@@ -1,0 +1,50 @@
+"""Navigation of all pages: `/go` finds a job, a run or a dataset by id or name, and `/theme` sets the colours."""
+
+from fastapi import Request, Response
+
+from api.dependencies import ServicesOf
+from api.pages.parts.forms import FormOf
+from api.pages.parts.rendering import THEME, THEMES, own_path, page, pages_router, see_other
+from redraft.errors import Conflict, NotFound
+from redraft.operations.jobs import references
+from redraft.operations.resource_base import ROOT_PATH
+
+router = pages_router()
+
+_PAGES = {"overview": "/"} | {name: f"/{name}" for name in ("new", "jobs", "runs", "datasets", "ratings", "settings")}
+_FINDERS = (
+    ("job_", "/jobs", references.find_job_id),
+    ("run_", "/runs", references.find_run_id),
+    ("ds_", "/datasets", references.find_dataset_id),
+)
+_YEAR_S = 365 * 86_400
+
+
+@router.get("/go")
+def go(request: Request, services: ServicesOf, q: str = "") -> Response:
+    """Redirect to the page of an id, of the beginning of an id, of a unique name, or of a page's own name."""
+    wanted = q.strip()
+    if path := _PAGES.get(wanted.lower()):
+        return see_other(path)
+    error = ""
+    prefixed = [each for each in _FINDERS if wanted.startswith(each[0])]
+    for _, path, find in (prefixed or _FINDERS) if wanted else ():
+        try:
+            return see_other(f"{path}/{find(services, wanted)}")
+        except NotFound:
+            error = "There is no job, run or dataset with this id or name."
+        except Conflict as several:
+            error = several.message
+    return page(request, "go.html", 404 if error else 200, q=wanted, error=error)
+
+
+@router.post("/theme")
+def set_theme(request: Request, form: FormOf) -> Response:
+    theme = form.text("theme")
+    response = see_other(own_path(form.text("next")))
+    path, is_https = ROOT_PATH.get() or "/", request.url.scheme == "https"
+    if theme in THEMES:
+        response.set_cookie(THEME, theme, max_age=_YEAR_S, path=path, httponly=True, samesite="lax", secure=is_https)
+    else:
+        response.delete_cookie(THEME, path=path)
+    return response

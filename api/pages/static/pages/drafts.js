@@ -1,0 +1,106 @@
+// Drafts: a form with data-draft keeps what people typed, in this browser, until it is sent. Secrets are never kept.
+(() => {
+  "use strict";
+  const prefix = "redraft-draft:";
+  const secret = new Set(["password", "file", "hidden"]);
+  const dirty = new Set();
+
+  // A form that was sent and is not shown again was accepted. On a page with data-problem it was not.
+  const sent = sessionStorage.getItem(prefix);
+  if (sent && !document.querySelector("[data-problem]")) {
+    sessionStorage.removeItem(prefix);
+    if (!document.querySelector(`form[data-draft="${CSS.escape(sent)}"]`)) localStorage.removeItem(prefix + sent);
+  }
+
+  function values(form) {
+    return [...form.elements]
+      .filter((each) => each.name && each.type !== "submit" && each.type !== "button" && !secret.has(each.type) && each.dataset.draft !== "never")
+      .map((each) => [each.name, each.type === "checkbox" || each.type === "radio" ? (each.checked ? each.value : null) : each.value]);
+  }
+  function save(form) {
+    const draft = { at: Date.now(), values: values(form) };
+    try { localStorage.setItem(prefix + form.dataset.draft, JSON.stringify(draft)); } catch { /* the storage is full or forbidden: there is no draft */ }
+  }
+  function read(form) {
+    try { return JSON.parse(localStorage.getItem(prefix + form.dataset.draft)); } catch { return null; }
+  }
+  function discard(form) {
+    localStorage.removeItem(prefix + form.dataset.draft);
+    dirty.delete(form);
+  }
+
+  // A form whose rows differ from the draft is rendered by the server, as for a button that adds a row.
+  async function restore(form, draft) {
+    const now = values(form);
+    const isSame = now.length === draft.values.length && now.every(([name], index) => name === draft.values[index][0]);
+    if (!isSame && form.dataset.draftFrom) {
+      const body = new URLSearchParams(draft.values.filter(([, value]) => value !== null));
+      body.set("do", "show");
+      body.set("part", "1");
+      const response = await fetch(form.dataset.draftFrom, { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
+      const found = response?.ok ? new DOMParser().parseFromString(await response.text(), "text/html").getElementById(form.id) : null;
+      if (found) form.replaceChildren(...found.childNodes);
+    }
+    const left = draft.values.slice();
+    for (const field of form.elements) {
+      const index = left.findIndex(([name]) => name === field.name);
+      if (index < 0 || secret.has(field.type) || field.type === "submit") continue;
+      const [[, value]] = left.splice(index, 1);
+      if (field.type === "checkbox" || field.type === "radio") field.checked = value !== null;
+      else if (value !== null) field.value = value;
+    }
+    for (const each of form.querySelectorAll("details")) {
+      if ([...each.querySelectorAll("textarea, input:not([type=checkbox])")].some((field) => field.value && field.value !== field.defaultValue)) each.open = true;
+    }
+    say(form, draft);
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  function say(form, draft) {
+    const time = new Date(draft.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    const words = document.createElement("p");
+    words.className = "banner";
+    words.setAttribute("role", "status");
+    words.append(`Your draft of ${time} is back. `);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "quiet";
+    button.textContent = "Discard it";
+    button.addEventListener("click", () => { discard(form); location.reload(); });
+    words.append(button);
+    form.before(words);
+  }
+
+  function prepare(form) {
+    const before = JSON.stringify(values(form));
+    const draft = read(form);
+    // A page that shows the errors of a form already has what was typed
+    const isShown = document.querySelector('[role="alert"], .field-error') !== null;
+    if (draft && !isShown && JSON.stringify(draft.values) !== before) restore(form, draft);
+    let timer;
+    form.addEventListener("input", (event) => {
+      if (event.isTrusted) dirty.add(form);
+      clearTimeout(timer);
+      timer = setTimeout(() => save(form), 250);
+    });
+    form.addEventListener("submit", (event) => {
+      if (event.defaultPrevented) return;
+      clearTimeout(timer);
+      save(form);
+      dirty.delete(form);
+      sessionStorage.setItem(prefix, form.dataset.draft);
+    });
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    const form = event.target.closest?.("form");
+    const button = form?.querySelector("button.primary");
+    if (!button || form.method !== "post") return;
+    event.preventDefault();
+    form.requestSubmit(button);
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if ([...dirty].some((form) => form.isConnected)) event.preventDefault();
+  });
+  for (const form of document.querySelectorAll("form[data-draft]")) prepare(form);
+})();
