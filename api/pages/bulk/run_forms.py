@@ -46,7 +46,7 @@ def read_run(form: Form) -> CreateRun:
     more = _object(form, "more")
     if twice := [name for name in (*_TEXTS, *_NUMBERS, "model") if name in more and form.text(name)]:
         words = f"Given twice, here and in a field of their own: {', '.join(twice)}. Leave one of them empty."
-        raise Invalid.at("/more", words, "given_twice")
+        raise Invalid.at("/more", words, "invalid_request")
     body: dict[str, Any] = {
         "dataset_id": form.text("dataset_id"),
         "defaults": {
