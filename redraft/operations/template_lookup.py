@@ -47,15 +47,30 @@ def list_templates(services: Services) -> list[GeneratorTemplate]:
     return [find_template(services, name) for name in sorted({*services.templates, *saved})]
 
 
-def template_of(services: Services, request: AnyRequest) -> GeneratorTemplate | None:
-    """Return the template that a request names, or None. Raises Invalid (`unknown_template`) if there is none."""
+def template_of(services: Services, request: AnyRequest, *, is_new: bool = False) -> GeneratorTemplate | None:
+    """Return the template that a request names, or None.
+
+    Raises Invalid (`unknown_template`) if there is no such template, or if it was deleted and the request is new.
+    """
     reference = request.generator_template if isinstance(request, GenerateAnswer) else None
     try:
+        if is_new:
+            _refuse_deleted(services, reference)
         return (reference and find_template(services, reference)) or None
     except NotFound:
         known = ", ".join(each.name for each in list_templates(services)) or "none"
         words = f"There is no generator template {reference!r}; known are {known}."
         raise Invalid.at("/generator_template", words, "unknown_template") from None
+
+
+def _refuse_deleted(services: Services, reference: str | None) -> None:
+    # Past jobs read the versions of deleted templates, so `find_template` returns them
+    name, _, version = (reference or "").partition("@")
+    if not version or name in services.templates:
+        return
+    with services.database.read() as connection:
+        if stored.is_deleted(connection, name, version):
+            raise NotFound("generator template", reference or "")
 
 
 def keep(connection: Connection, template: GeneratorTemplate | None) -> None:

@@ -8,6 +8,7 @@ the text. The result of each filter is bounded, and so is what all filters of a 
 worker busy.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sized
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ FILTERS = frozenset(
     | {"trim", "upper"}
 )
 _MARKS = ("{{", "{%", "{#")
+_MARK = re.compile(r"\{[{%#]")
 _OPENING = {"block_begin", "variable_begin", "comment_begin", "raw_begin"}
 _NODES = (
     *(nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr, nodes.Getitem, nodes.Filter),
@@ -106,6 +108,11 @@ def has_placeholders(value: Any) -> bool:
     if isinstance(value, str):
         return any(mark in value for mark in _MARKS)
     return any(has_placeholders(each) for each in _parts(value))
+
+
+def literal(text: str) -> str:
+    """Return a template that becomes this text."""
+    return _MARK.sub(lambda mark: f'{{{{ "{mark[0]}" }}}}', text)
 
 
 def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: list[FieldError]) -> Any:

@@ -1,4 +1,4 @@
-"""The pages `/settings/templates`, which show, compare, preview and save generator templates."""
+"""The pages `/settings/templates`, which show, compare, preview, save and delete generator templates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.admin import generator_templates
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
-from redraft.operations.template_lookup import list_templates
+from redraft.operations.template_lookup import find_template, list_templates
 from redraft.prompts.template_files import STARTER, SYSTEM, USER, make_template
 
 router = pages_router("/settings/templates")
@@ -63,6 +63,24 @@ def show_template(request: Request, services: ServicesOf, name: str) -> Response
     texts = found.template.texts
     edit = _Edit(name, texts[SYSTEM], texts[USER], job=found.jobs[0]["job_id"] if found.jobs else "")
     return page(request, "settings/template.html", found=found, before=before, edit=edit)
+
+
+@router.get("/{name}/delete")
+def ask_to_delete(request: Request, services: ServicesOf, name: str) -> Response:
+    return _delete_page(request, find_template(services, name).name)
+
+
+@router.post("/{name}/delete")
+def delete(request: Request, services: ServicesOf, name: str) -> Response:
+    try:
+        generator_templates.delete_template(services, name)
+    except Conflict as conflict:
+        return _delete_page(request, name, conflict.message)
+    return see_other("/settings/templates", notice="template_deleted")
+
+
+def _delete_page(request: Request, name: str, trouble: str = "") -> Response:
+    return page(request, "settings/template_delete.html", 409 if trouble else 200, name=name, trouble=trouble)
 
 
 def _try(edit: _Edit, act: Callable[[], None]) -> bool:

@@ -17,6 +17,7 @@ from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.operations.jobs.attachments import StoredFile
+from redraft.operations.jobs.variables import as_sent
 
 _TITLE_CHARS = 200
 # Several inputs have these names: one for each model
@@ -204,9 +205,9 @@ def _source_texts(source: Mapping[str, Any]) -> dict[str, str]:
 
 
 def minimal(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request without its default values."""
+    """Return a stored request without its default values, as a user would send it."""
     grounding = {"grounding": dump(GroundingOptions())} if request.get("sources") else {}
-    return _without(_defaults() | grounding, request)
+    return _without(_defaults() | grounding, as_sent(request))
 
 
 def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

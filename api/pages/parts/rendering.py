@@ -40,6 +40,7 @@ NOTICES: dict[str, str] = {
     "resent": "The delivery is sent again now, with all retries.",
     "run_resumed": "The run is resumed.",
     "run_started": "The run is stored, and its first items are started.",
+    "template_deleted": "The template is deleted. Past jobs keep the versions that they used.",
     "template_saved": "The version is stored. New jobs with this template use it.",
     "signed_out": "You are signed out.",
 }

@@ -10,6 +10,7 @@ from api.dependencies import ServicesOf
 from api.http.bodies import StrictRoute
 from api.http.parameters import Listed
 from api.http.responses import render
+from api.openapi import problems_of
 from redraft.domain.bodies.fields import StrictModel, Text
 from redraft.domain.jobs.variables import Variables
 from redraft.operations.admin import generator_templates
@@ -106,6 +107,13 @@ def save_generator_template(services: ServicesOf, name: str, body: Annotated[Tem
     """Save a version of a template, which becomes the current one. Earlier versions are kept. Needs scope `admin`."""
     saved = generator_templates.save_template(services, name, body.files())
     return render(Template.model_validate(_fields(saved)))
+
+
+@router.delete("/{name}", status_code=204, responses=problems_of(409))
+def delete_generator_template(services: ServicesOf, name: str) -> Response:
+    """Delete a saved template that no unfinished job uses. Past jobs keep their versions. Needs scope `admin`."""
+    generator_templates.delete_template(services, name)
+    return Response(status_code=204)
 
 
 @router.post("/{name}/preview", response_model=TemplatePreview)

@@ -1,4 +1,4 @@
-"""The commands `redraft templates …`, which list, show, check and save generator templates."""
+"""The commands `redraft templates …`, which list, show, check, save and delete generator templates."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from redraft.cli import options, output, sessions
 if TYPE_CHECKING:
     from redraft.prompts.template_files import GeneratorTemplate
 
-app = options.Group("List, show, check and save generator templates. The default command is `list`.")
+app = options.Group("List, show, check, save and delete generator templates. The default command is `list`.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the template.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the files system.j2 and user.j2.")]
@@ -79,6 +79,16 @@ def save(*, name: Name, folder: Folder, as_json: options.AsJson = False) -> None
     if as_json:
         output.write_json(_data(template))
     output.say(f"✓ {template.reference} is the current version of {name}.", "green")
+
+
+@app.add("delete", "redraft templates delete brief")
+def delete(*, name: Name, as_json: options.AsJson = False) -> None:
+    """Delete a saved template. Past jobs keep the versions that they used. The command asks for no confirmation."""
+    from redraft.operations.admin.generator_templates import delete_template
+
+    with sessions.opened() as services:
+        delete_template(services, name)
+    output.say_deleted(name, as_json=as_json)
 
 
 def _read(folder: Path) -> "GeneratorTemplate":

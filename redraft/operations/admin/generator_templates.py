@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Connection
+
 from redraft.domain.calls.conversation import Prompt
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.diffs import Diff, compare_words
-from redraft.errors import Conflict
+from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs.queries import record_of
 from redraft.operations.jobs.variables import prompt_with
 from redraft.operations.request_views import parse_request
@@ -15,6 +17,7 @@ from redraft.operations.services import Services
 from redraft.operations.template_lookup import find_template
 from redraft.prompts.template_files import GeneratorTemplate, make_template
 from redraft.storage.admin import generator_templates as stored
+from redraft.storage.bulk import runs
 
 _VERSIONS_MAX = 50
 _JOBS_MAX = 20
@@ -65,6 +68,32 @@ def save_template(services: Services, name: str, texts: Mapping[str, str]) -> Ge
     with services.database.write() as connection:
         stored.save(connection, name, template.version, template.texts, is_file=False)
     return template
+
+
+def delete_template(services: Services, name: str) -> None:
+    """Delete a saved template. Its versions are kept for past jobs, but new jobs cannot use them.
+
+    Raises:
+        NotFound: there is no such template.
+        Conflict: a file has this name, a job that has not ended uses the template, or a running run names it.
+    """
+    if name in services.templates:
+        raise Conflict(f"{name} is a template in REDRAFT_TEMPLATES_DIR; remove its folder, and restart the service.")
+    with services.database.write() as connection:
+        if used_by := [*stored.open_jobs_with(connection, name, limit=1), *_runs_with(connection, name)]:
+            words = f"The template {name} is in use by {used_by[0]}; wait until it has ended, or cancel it."
+            raise Conflict(words, code="template_in_use")
+        if not stored.delete(connection, name):
+            raise NotFound("generator template", name)
+
+
+def _runs_with(connection: Connection, name: str) -> list[str]:
+    found = [runs.get(connection, run_id) for run_id in runs.active_ids(connection)]
+    return [run.id for run in found if run and name in {_named(run.defaults), _named(run.overrides)}]
+
+
+def _named(fields: Mapping[str, Any]) -> str:
+    return str(fields.get("generator_template") or "").partition("@")[0]
 
 
 def preview(services: Services, template: GeneratorTemplate, job_id: str, variables: Mapping[str, Any]) -> Prompt:

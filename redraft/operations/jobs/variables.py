@@ -4,6 +4,7 @@ A request names a template, and the stored request names its version.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,8 +19,13 @@ from redraft.operations.services import Services
 from redraft.operations.template_lookup import template_of
 from redraft.prompts.render import generation_prompt
 from redraft.prompts.template_files import GeneratorTemplate
-from redraft.prompts.text_templates import TemplateFault, has_placeholders, names_in, render_field
+from redraft.prompts.text_templates import TemplateFault, has_placeholders, literal, names_in, render_field
 
+_ESCAPE = (
+    " With `vars`, this text is a template. To keep braces as they are, write {% raw %} before "
+    "and {% endraw %} after them."
+)
+_TEMPLATE_CODES = {"undefined_variable", "invalid_template"}
 _RENDERED = ("instruct", "resp_format", "eval_crit", "system_instructions")
 
 
@@ -45,9 +51,9 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
 
     Raises:
         Invalid: a text or the template names a variable that is missing, a variable is not used, a text becomes too
-            long or empty, there is no such template, or a rendered text has braces and its template uses variables.
+            long or empty, or there is no such template.
     """
-    template = template_of(services, request)
+    template = template_of(services, request, is_new=True)
     if isinstance(request, RescoreAnswers) or not (request.vars or template):
         return request
     renders = bool(request.vars) and not is_row
@@ -66,24 +72,16 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
     if errors:
         raise Invalid(errors[0].detail, tuple(errors))
     kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
-    if kept:
-        _refuse_braces(rendered)
     reference = {"generator_template": template.reference} if template else {}
     return rendered.model_copy(update={"vars": kept, **reference})
 
 
-def _refuse_braces(rendered: AnyRequest) -> None:
-    # The stored request keeps `vars` for its template, so a clone of the job would render its texts again
-    words = (
-        "contains {{, {% or {# after its variables are filled in; remove them, or the vars of the generator template"
-    )
-    errors = [
-        FieldError(f"/{name}", f"{name} {words}.", "invalid_template")
-        for name in _RENDERED
-        if has_placeholders(getattr(rendered, name, None))
-    ]
-    if errors:
-        raise Invalid(errors[0].detail, tuple(errors))
+def as_sent(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored request as a user would send it: with `vars`, the braces in its rendered texts are escaped."""
+    if not request.get("vars"):
+        return dict(request)
+    texts = {name: literal(text) for name in _RENDERED if (text := request.get(name))}
+    return {**request, **texts}
 
 
 def _used(texts: Mapping[str, str]) -> frozenset[str]:
@@ -93,7 +91,7 @@ def _used(texts: Mapping[str, str]) -> frozenset[str]:
         try:
             found |= names_in(text)
         except TemplateFault as fault:
-            errors.append(FieldError(f"/{name}", f"{name}: {fault}.", fault.code))
+            errors.append(FieldError(f"/{name}", f"{name}: {fault}.{_ESCAPE}", fault.code))
     if errors:
         raise Invalid(errors[0].detail, tuple(errors))
     return frozenset(found)
@@ -108,13 +106,19 @@ def _unused(variables: Mapping[str, Any], used: frozenset[str]) -> list[FieldErr
     ]
 
 
+def _with_advice(fault: FieldError) -> FieldError:
+    return replace(fault, detail=fault.detail + _ESCAPE) if fault.code in _TEMPLATE_CODES else fault
+
+
 def _rendered(texts: Mapping[str, str], variables: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any]:
     """Return the rendered texts that have variables. The errors are added to the list."""
     found: dict[str, Any] = {}
     for name, text in texts.items():
         if not has_placeholders(text):
             continue
-        value = render_field(name, text, variables, errors)
+        faults: list[FieldError] = []
+        value = render_field(name, text, variables, faults)
+        errors += [_with_advice(each) for each in faults]
         try:
             found[name] = TypeAdapter(FilledText if name in {"instruct", "eval_crit"} else Text).validate_python(value)
         except ValidationError as error:

@@ -51,6 +51,8 @@ generator_templates = sa.Table(
     # Whether the version was a file when a job first used it; otherwise an administrator has saved it
     sa.Column("is_file", sa.Boolean, nullable=False),
     sa.Column("saved_at", UtcTime, nullable=False, default=DbNow()),
+    # When an administrator deleted the template. The version is kept, because past jobs may have used it
+    sa.Column("deleted_at", UtcTime),
 )
 
 worker_heartbeats = sa.Table(

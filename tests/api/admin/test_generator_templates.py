@@ -62,3 +62,15 @@ def test_only_administrators_change_templates(start_api: Callable[..., ApiServer
     assert answers == {"write": 403, "admin": 200}
     listed = client.get(PATH, headers={"Authorization": f"Bearer {tokens['write']}"})
     assert [each["name"] for each in listed.json()["data"]] == ["brief"]
+
+
+def test_a_template_is_deleted(client: httpx2.Client):
+    client.put(f"{PATH}/brief", json=TEXTS)
+    asked = {**REQUEST, "vars": {"audience": "Ada"}, "generator_template": "brief"}
+    job = client.post("/v1/generate-answer", json=asked).json()
+    assert_problem(client.delete(f"{PATH}/brief"), 409, "template_in_use")
+    client.post(f"/v1/jobs/{job['id']}/cancel")
+    assert client.delete(f"{PATH}/brief").status_code == 204
+    assert_problem(client.delete(f"{PATH}/brief"), 404, "not_found")
+    assert client.get(PATH).json()["data"] == []
+    assert_problem(client.post("/v1/generate-answer", json=asked), 422, "unknown_template")

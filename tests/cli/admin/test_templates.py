@@ -23,5 +23,9 @@ def test_a_template_is_checked_saved_shown_and_used(shell: Shell, tmp_path: Path
     unused = shell.run("ask", "Explain rain.", "--crit", "True.", "--var", "topic=rain")
     assert unused.code == 2
     assert "no text uses {{ topic }}" in unused.err
+    assert "in use by job_" in shell.run("templates", "delete", "short").err
+    shell.run("jobs", "cancel", "latest")
+    assert shell.run("templates", "delete", "short").code == 0
+    assert shell.run("templates", "--json").data["data"] == []
     (folder / "user.j2").write_text("{{ instruct }}", "utf-8")
     assert "exactly once" in shell.run("templates", "check", str(folder)).err

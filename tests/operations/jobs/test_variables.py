@@ -10,8 +10,9 @@ import pytest
 
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.errors import Conflict, Invalid, NotFound
-from redraft.operations.admin.generator_templates import preview, save_template, view_template
+from redraft.operations.admin.generator_templates import delete_template, preview, save_template, view_template
 from redraft.operations.jobs import lifecycle
+from redraft.operations.jobs.variables import as_sent
 from redraft.operations.template_lookup import find_template
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import start, work_off
@@ -58,15 +59,6 @@ def test_without_vars_braces_are_sent_as_they_are(driver: Driver):
         ({"instruct": "{{ name }}", "vars": {"name": " "}}, "/instruct", "blank"),
         ({"instruct": "{{ name }}{{ name }}", "vars": {"name": "x" * 150_000}}, "/instruct", "string_too_long"),
         ({"instruct": "{{ self }}{{ name }}", "vars": {"name": 1}}, "/instruct", "undefined_variable"),
-        (
-            {
-                "generator_template": "brief",
-                "instruct": "{{ name }}",
-                "vars": {"name": "{{ audience }}", "audience": 1},
-            },
-            "/instruct",
-            "invalid_template",
-        ),
         ({"generator_template": "none"}, "/generator_template", "unknown_template"),
         ({"generator_template": "brief"}, "/vars", "undefined_variable"),
     ],
@@ -75,6 +67,30 @@ def test_what_does_not_fit_is_refused(driver: Driver, brief: str, fields: dict[s
     with pytest.raises(Invalid) as refused:
         driver.submit(**fields)
     assert [(error.pointer, error.code) for error in refused.value.errors] == [(pointer, code)]
+
+
+BRACES = "Explain {{ topic }}, {{ and }}} of {% raw %} in {# Jinja #} {{{{x}}}} {{{%."
+
+
+@pytest.mark.parametrize("instruct", ["{{ task }}", "{% raw %}What is {{ audience }}?{% endraw %} {{ task }}"])
+def test_braces_in_a_task_are_text_for_a_template_with_variables(
+    driver: Driver, model_server: ModelServer, brief: str, instruct: str
+):
+    fields = {"generator_template": "brief", "vars": {"audience": "Ada {{ task }}", "task": BRACES}}
+    job = driver.run_new(instruct=instruct, **fields)
+    text = job.request["instruct"]
+    assert text == instruct.replace("{{ task }}", BRACES).replace("{% raw %}What", "What").replace("?{% endraw %}", "?")
+    [sent] = prompts_to_the_generator(model_server)
+    assert sent.startswith("You write for Ada {{ task }}.")
+    assert f"DO {text}" in sent
+    again = driver.run_new(**{name: as_sent(job.request)[name] for name in ("instruct", "generator_template", "vars")})
+    assert (again.request["instruct"], again.request["vars"]) == (text, job.request["vars"])
+
+
+def test_the_error_of_braces_names_the_escape(driver: Driver, brief: str):
+    for text in ("Fix {{ this }}.", "Fix {% this %}."):
+        with pytest.raises(Invalid, match=r"is a template.*write \{% raw %\} before and \{% endraw %\}"):
+            driver.submit(instruct=text, generator_template="brief", vars={"audience": "Ada"})
 
 
 def test_a_misspelled_name_is_reported_before_the_variable_that_it_leaves_unused(driver: Driver):
@@ -199,3 +215,35 @@ def test_a_variable_that_a_template_needs_is_asked_for(driver: Driver, brief: st
     with pytest.raises(Invalid, match=r"did you mean audiense\?") as refused:
         driver.submit(generator_template=brief, vars={"audiense": "Ada"})
     assert [error.code for error in refused.value.errors] == ["undefined_variable", "unused_variable"]
+
+
+@pytest.mark.both_databases
+def test_a_deleted_template_stays_for_past_jobs_only(driver: Driver, model_server: ModelServer, brief: str):
+    model_server.script(generate=["one", "two"], evaluate=[0.2, 0.9])
+    fields = {"generator_template": "brief", "vars": {"audience": "Ada"}}
+    job_id = driver.submit(iter_max=1, **fields)
+    with pytest.raises(Conflict, match=f"in use by {job_id}") as refused:
+        delete_template(driver.services, "brief")
+    assert refused.value.code == "template_in_use"
+    driver.run(job_id)
+    delete_template(driver.services, "brief")
+    for gone in ("brief", brief):
+        with pytest.raises(Invalid, match="There is no generator template"):
+            driver.submit(**{**fields, "generator_template": gone})
+    with pytest.raises(NotFound):
+        delete_template(driver.services, "brief")
+    lifecycle.continue_job(driver.services, job_id, ContinueJob(iter_max=1))
+    driver.run(job_id)
+    assert all(sent.startswith("You write for Ada.") for sent in prompts_to_the_generator(model_server))
+    assert [each.generator_template for each in driver.iterations(job_id)] == [brief, brief]
+    assert view_template(driver.services, brief).template.texts == TEXTS
+    assert save_template(driver.services, "brief", TEXTS).reference == brief
+    driver.submit(**{**fields, "generator_template": brief})
+
+
+def test_a_template_that_a_running_run_names_is_not_deleted(driver: Driver, brief: str):
+    run = start(driver, b'{"instruct": "Q"}', overrides={"generator_template": "brief", "vars": {"audience": "Ada"}})
+    with pytest.raises(Conflict, match="is in use by "):
+        delete_template(driver.services, "brief")
+    work_off(driver, run)
+    delete_template(driver.services, "brief")

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from redraft.operations.admin.generator_templates import save_template
+from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.services import Services
 from redraft.prompts.template_files import STARTER
 from tests.support.api_server import ApiServer
@@ -45,3 +46,18 @@ def test_an_invalid_template_is_shown_again_with_its_error(browser_client: httpx
     assert sent.status_code == 422
     assert "must show {{ instruct }} exactly once" in sent.text
     assert "MINE" in sent.text
+
+
+def test_a_template_is_deleted_after_a_question(
+    browser_client: httpx2.Client, services: Services, submit_job: Callable[..., str]
+):
+    save_template(services, "brief", {"system.j2": FORM["system"], "user.j2": FORM["user"]})
+    job_id = submit_job(generator_template="brief")
+    assert "/settings/templates/brief/delete" in browser_client.get("/settings/templates/brief").text
+    assert "Delete the template brief?" in browser_client.get("/settings/templates/brief/delete").text
+    refused = browser_client.post("/settings/templates/brief/delete")
+    assert (refused.status_code, f"in use by {job_id}" in refused.text) == (409, True)
+    cancel(services, job_id)
+    done = browser_client.post("/settings/templates/brief/delete", follow_redirects=False)
+    assert done.headers["location"] == "/settings/templates?notice=template_deleted"
+    assert browser_client.get("/settings/templates/brief").status_code == 404
