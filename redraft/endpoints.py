@@ -14,11 +14,12 @@ CHECK_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
 """The pattern of the name of a check outside of Redraft."""
 BUILT_IN = ("openai", "anthropic", "local")
 """The names before the colon of a model that need no entry in the settings."""
+# The ledger stores the name of an endpoint in a column of 20 characters
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,19}")
+"""The pattern of the name before the colon of a model."""
 ANY_MODEL = "*"
 """Stands for all models of an endpoint without an entry of their own."""
 
-# The ledger stores the name of an endpoint in a column of 20 characters
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 # Keys of several vendors match a pattern that allows small letters, and the name is shown in messages
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -83,7 +84,7 @@ def _checked_headers(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
 def _checked_name(name: str) -> str:
     if name in BUILT_IN:
         raise _refuse("bad_name", f"{name!r} is built in, so choose another name")
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise _refuse("bad_name", "a name is a small letter and at most 19 small letters, digits, '_' or '-'")
     return name
 
@@ -152,11 +153,11 @@ class CheckEndpoint(BaseModel, frozen=True, extra="forbid"):
     timeout_s: float = Field(default=10.0, gt=0, le=60)
 
 
-def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str]) -> None:
-    """Refuse names of models that no call can have. `limited` has the names in REDRAFT_MODEL_LIMITS.
+def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str], priced: Collection[str]) -> None:
+    """Refuse names of models that no call can have: those in REDRAFT_MODEL_LIMITS, and those in REDRAFT_PRICES.
 
     Raises:
-        PydanticCustomError: a price repeats the name of its endpoint, or a limit is of an unknown endpoint.
+        PydanticCustomError: a price repeats the name of its endpoint, or a limit or a price is of an unknown endpoint.
     """
     for name, endpoint in endpoints.items():
         for model in endpoint.prices:
@@ -164,13 +165,17 @@ def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str]
                 words = f"endpoints.{name}.prices names {model!r}: write the model without the endpoint,"
                 words = f"{words} {model.removeprefix(f'{name}:')!r}; if the server's own name begins like this,"
                 raise _refuse("bad_name", f"{words} rename the endpoint")
-    known = {*BUILT_IN, *endpoints, *(entry_points(group="redraft.providers").names if limited else ())}
+    known = {*BUILT_IN, *endpoints, *(entry_points(group="redraft.providers").names if limited or priced else ())}
     for model in limited:
         provider, colon, _ = model.partition(":")
         is_pattern = model.endswith(ANY_MODEL) and any(name.startswith(model[:-1]) for name in known)
         if not (provider in known if colon else is_pattern):
             words = f"REDRAFT_MODEL_LIMITS names {model!r}, which is no model of {', '.join(sorted(known))}"
             raise _refuse("bad_name", f"{words}; write NAME:model or NAME:*")
+    for model in priced:
+        if model.partition(":")[0] not in known or ":" not in model:
+            words = f"REDRAFT_PRICES names {model!r}, which is no model of {', '.join(sorted(known))}"
+            raise _refuse("bad_name", f"{words}; write NAME:model")
 
 
 def secrets_of(checks: Mapping[str, CheckEndpoint], environment: Mapping[str, str | None]) -> dict[str, str]:

@@ -260,7 +260,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _keys_are_usable(self) -> Self:
-        check_references(self.endpoints, self.model_limits)
+        check_references(self.endpoints, self.model_limits, self.prices)
         if self.endpoints or self.http_checks:
             environment = {**dotenv_values(".env"), **os.environ}
             self._endpoint_keys = keys_of(self.endpoints, environment)

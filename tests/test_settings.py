@@ -150,12 +150,15 @@ def test_a_host_without_a_scheme_is_told_what_may_be_meant():
 
 
 E1 = {"format": "openai", "base_url": "http://h/v1"}
+PRICE = {"input": 1, "output": 1}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"prices": {"openai:m": {"input": 1, "output": 1, "cachedinput": 1}}}, r"openai:m\.cachedinput"),
+        ({"endpoints": {"e1": E1}, "prices": {"e2:m": PRICE}}, "REDRAFT_PRICES names 'e2:m', .* anthropic, e1, local"),
+        ({"prices": {"gpt-x": PRICE}}, "REDRAFT_PRICES names 'gpt-x'"),
         ({"endpoints": {"e1": {**E1, "prices": {"e1:m": {"input": 1, "output": 1}}}}}, r"endpoints\.e1\.prices .* 'm'"),
         ({"model_limits": {"nowhere:m": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'nowhere:m'"),
         ({"model_limits": {"gpt-*": {"calls_at_once": 1}}}, "REDRAFT_MODEL_LIMITS names 'gpt-\\*'"),

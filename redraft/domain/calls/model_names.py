@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 
+from redraft.endpoints import NAME
 from redraft.errors import Invalid
 
 FREE_PROVIDER = "local"
 """The provider that runs on the user's own machine. Its calls cost nothing, even if they fail."""
 LONGEST_MODEL = 200
-_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 _BARE = (
     (re.compile(r"(gpt-|chatgpt-|o\d)", re.IGNORECASE), "openai"),
     (re.compile(r"claude-", re.IGNORECASE), "anthropic"),
@@ -26,7 +26,7 @@ class ModelRef:
 
 def is_provider_name(name: str) -> bool:
     """Whether a name can stand before the colon of a model."""
-    return _PROVIDER.fullmatch(name) is not None
+    return NAME.fullmatch(name) is not None
 
 
 def parse_model(text: str, pointer: str = "/model") -> ModelRef:
@@ -49,6 +49,6 @@ def parse_model(text: str, pointer: str = "/model") -> ModelRef:
 
 def _read(text: str) -> ModelRef | None:
     provider, colon, name = text.partition(":")
-    if colon and name and _PROVIDER.fullmatch(provider):
+    if colon and name and NAME.fullmatch(provider):
         return ModelRef(provider, name)
     return next((ModelRef(known, text) for pattern, known in _BARE if pattern.match(text)), None)
