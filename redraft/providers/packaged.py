@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import astuple
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import structlog
 
@@ -12,9 +12,11 @@ from redraft.domain.calls.model_names import is_provider_name
 from redraft.endpoints import BUILT_IN
 from redraft.errors import ProviderError, ProviderErrorCode
 from redraft.packages.entry_points import Extension
+from redraft.providers.shared.media import digests_in
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Provider, UnusableReply, Usage
 from redraft.providers.shared.replies import EMPTY, TOKENS_MAX
 from redraft.providers.unusable import UnusableProvider
+from redraft.redaction import remember
 
 log = structlog.get_logger()
 
@@ -47,11 +49,21 @@ def make_packaged(extension: Extension) -> Provider:
             log.exception("package_provider_not_created", provider=extension.name, package=extension.origin)
             reason = f"the provider cannot be created: {type(error).__name__}: {error}"[:500]
         else:
-            missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
-            if not missing:
+            reason = _shape_error(made)
+            if reason is None:
+                remember(getattr(made, "secrets", ()))
                 return PackagedProvider(extension, made)
-            reason = f"{type(made).__name__} has no method {', '.join(missing)}"
     return UnusableProvider(extension.name, unusable_message(extension.name), reason)
+
+
+def _shape_error(made: Any) -> str | None:
+    missing = [name for name in _METHODS if not callable(getattr(made, name, None))]
+    if missing:
+        return f"{type(made).__name__} has no method {', '.join(missing)}"
+    secrets: Any = getattr(made, "secrets", ())
+    if not isinstance(secrets, list | tuple) or not all(isinstance(each, str) for each in cast("list[Any]", secrets)):
+        return f"{type(made).__name__}.secrets is no list of texts"
+    return None
 
 
 class PackagedProvider:
@@ -71,6 +83,10 @@ class PackagedProvider:
             raise self._failure(error) from error
         if not isinstance(body, dict):
             raise ProviderError("provider_bad_request", f"{self._label} returned no JSON object as the request.")
+        media = {each.digest for message in chat.messages for each in message.media}
+        if media - digests_in(cast("dict[str, Any]", body)):
+            words = f"{self._label} sends no images and PDFs: leave the attachments out, or choose another model."
+            raise ProviderError("provider_bad_request", words)
         return body  # pyright: ignore[reportUnknownVariableType]
 
     async def send(

@@ -1,6 +1,7 @@
 """A Python package with entry points, as if it were installed."""
 
 import contextlib
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -24,3 +25,6 @@ def installed_package(folder: Path, points: str, monkeypatch: pytest.MonkeyPatch
     yield
     for each in cached:
         each.cache_clear()
+    # The package of another test may have modules of the same names
+    for path in folder.iterdir():
+        sys.modules.pop(path.stem, None)
