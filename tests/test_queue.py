@@ -57,7 +57,8 @@ EMPTY: tuple[Any, ...] = (None, "", (), [], {}, [None, None], "()", 0)
 def test_a_message_is_equal_to_the_one_that_celery_sends(
     name: str, priority: int, valkey: ValkeyServer, tmp_path: Path
 ):
-    settings = Settings(data_dir=tmp_path, broker_url=valkey.url)
+    # Other tests leave messages in the first database
+    settings = Settings(data_dir=tmp_path, broker_url=f"{valkey.url}?virtual_host=9")
     queue, message = Queue(settings), StepMessage(Step.GENERATE, "job_1", 1, name == BULK_QUEUE)
     with Celery(set_as_current=False) as app:
         app.conf.update(celery_options(settings, socket_timeout_s=1))
