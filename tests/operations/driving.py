@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from sqlalchemy import update
 
 from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
@@ -30,6 +31,10 @@ from tests.support.waiting import wait_until
 
 ENGINE = Engine()
 LEAST = {"instruct": "TASK", "eval_crit": "CRITERIA"}
+ANTHROPIC = {"model": "anthropic:writer", "evaluator_model": "anthropic:judge"}
+
+both_formats = pytest.mark.parametrize("models", [{}, ANTHROPIC], ids=["openai", "anthropic"])
+streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
 class Driver:

@@ -19,7 +19,7 @@ from redraft.prompts.profile_files import BUILT_IN
 from redraft.prompts.profiles import load_profiles
 from tests.model_server import ModelServer
 from tests.operations.calls.packages import installed_package
-from tests.operations.driving import LEAST, Driver
+from tests.operations.driving import LEAST, Driver, both_formats, streamed_or_not
 from tests.support.receiver import SECRET, Answer, Receiver, verify
 
 TONE = {"id": "tone", "kind": "check", "check": {"kind": "http", "value": "tone"}}
@@ -41,12 +41,14 @@ def asking(make_driver: Callable[..., Driver], model_server: ModelServer) -> Cal
     return make
 
 
+@both_formats
+@streamed_or_not
 def test_a_server_gives_the_score_and_its_reason_is_the_feedback(
-    asking: Callable[..., Driver], model_server: ModelServer
+    asking: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
 ):
     with Receiver(says(0.4, passed=False, reason="Too rude."), says(0.9, passed=True, reason="Polite.")) as receiver:
         driver = asking(receiver)
-        job = driver.run_new(rubric=[TONE], reference="REFERENCE", metadata={"team": "sky"})
+        job = driver.run_new(**models, stream=stream, rubric=[TONE], reference="REFERENCE", metadata={"team": "sky"})
     assert (job.stop_reason, driver.scores(job.id)) == ("accepted", [0.4, 0.9])
     assert "Too rude." in model_server.requests("generate")[1].prompt
     first, second = receiver.hits

@@ -17,7 +17,7 @@ from redraft.operations.steps import sweeper
 from redraft.operations.steps.leases import LeaseHolder
 from tests.model_server import ModelServer, Reply
 from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
-from tests.operations.driving import LEAST, Driver, Killed
+from tests.operations.driving import LEAST, Driver, Killed, both_formats, streamed_or_not
 
 BEHIND: dict[str, Any] = {"evaluation": {"when": "after_answer"}}
 
@@ -29,9 +29,14 @@ def answered(driver: Driver, **values: Any) -> str:
 
 
 @pytest.mark.both_databases
-def test_the_job_ends_with_its_answer_and_then_gets_its_verdict(driver: Driver, model_server: ModelServer):
+@both_formats
+@streamed_or_not
+def test_the_job_ends_with_its_answer_and_then_gets_its_verdict(
+    make_driver: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
+):
+    driver = make_driver(**models)
     model_server.script(generate=["one"], evaluate=[0.9])
-    job_id = answered(driver)
+    job_id = answered(driver, stream=stream)
     job = driver.job(job_id)
     assert (job.status, job.stop_reason, job.progress.step) == ("succeeded", "answered", "evaluate")
     assert job.result is not None
@@ -70,9 +75,16 @@ def test_one_worker_goes_on_with_the_evaluation_and_a_low_score_starts_no_iterat
     assert driver.events(job_id)[-1].data["message"] == "The answer was evaluated, and is not accepted."
 
 
-def test_an_audit_follows_the_evaluation(driver: Driver, model_server: ModelServer):
+@both_formats
+@streamed_or_not
+def test_an_audit_follows_the_evaluation(
+    make_driver: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
+):
+    driver = make_driver(**models)
     model_server.script(generate=["one"], evaluate=[0.9, 0.7])
-    job_id = driver.submit(evaluation={"when": "after_answer", "audit": "openai:auditor"})
+    job_id = driver.submit(
+        evaluation={"when": "after_answer", "audit": models.get("evaluator_model", "openai:auditor")}, stream=stream
+    )
     driver.go_on(job_id)
     driver.check_order(job_id)
     assert driver.job(job_id).stop_reason == "accepted"
@@ -138,9 +150,14 @@ def test_a_deadline_ends_the_evaluation(driver: Driver):
     assert driver.event_types(job_id)[-1] == "evaluated"
 
 
-def test_a_continuation_evaluates_the_answer_first_and_then_goes_on(driver: Driver, model_server: ModelServer):
+@both_formats
+@streamed_or_not
+def test_a_continuation_evaluates_the_answer_first_and_then_goes_on(
+    make_driver: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
+):
+    driver = make_driver(**models)
     model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9])
-    job_id = answered(driver)
+    job_id = answered(driver, stream=stream)
     continue_job(driver.services, job_id, ContinueJob(iter_max=3))
     job = driver.run(job_id)
     assert (job.stop_reason, driver.scores(job_id)) == ("accepted", [0.4, 0.9])
@@ -187,23 +204,33 @@ def test_a_given_answer_is_not_evaluated_after_an_answer(driver: Driver):
         rescore(driver.services, job_id, RescoreJob.model_validate(BEHIND))
 
 
-def test_answers_outside_of_the_sample_are_not_evaluated(driver: Driver, model_server: ModelServer):
+@both_formats
+@streamed_or_not
+def test_answers_outside_of_the_sample_are_not_evaluated(
+    make_driver: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
+):
+    driver = make_driver(**models)
     model_server.script(generate=["one"] * 3, evaluate=[0.9])
-    out = driver.run_new(evaluation={"sample": 0.0})
+    out = driver.run_new(evaluation={"sample": 0.0}, stream=stream)
     assert (out.stop_reason, out.result and out.result["success"]) == ("evaluation_skipped", None)
     assert driver.iterations(out.id)[0].status == "evaluation_skipped"
-    short = driver.run_new(evaluation={"min_answer_chars": 4})
+    short = driver.run_new(evaluation={"min_answer_chars": 4}, stream=stream)
     assert short.stop_reason == "evaluation_skipped"
-    assert driver.run_new(evaluation={"min_answer_chars": 3}).stop_reason == "accepted"
+    assert driver.run_new(evaluation={"min_answer_chars": 3}, stream=stream).stop_reason == "accepted"
 
 
-def test_a_failed_required_check_counts_outside_of_the_sample_too(driver: Driver, model_server: ModelServer):
+@both_formats
+@streamed_or_not
+def test_a_failed_required_check_counts_outside_of_the_sample_too(
+    make_driver: Callable[..., Driver], model_server: ModelServer, models: dict[str, str], *, stream: bool
+):
+    driver = make_driver(**models)
     rubric = [
         {"id": "good", "text": "It is good.", "kind": "binary"},
         {"id": "long", "kind": "check", "required": True, "check": {"kind": "min_words", "value": 2}},
     ]
     model_server.script(generate=["one", "one two"])
-    job = driver.run_new(rubric=rubric, evaluation={"sample": 0.0})
+    job = driver.run_new(rubric=rubric, evaluation={"sample": 0.0}, stream=stream)
     assert (job.stop_reason, driver.scores(job.id)) == ("evaluation_skipped", [0.0, None])
     assert job.result is not None
     assert (job.result["final_answer"], job.result["success"]) == ("one two", None)

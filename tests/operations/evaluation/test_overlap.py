@@ -14,15 +14,11 @@ from redraft.operations.evaluation.rescore import rescore
 from redraft.operations.jobs.lifecycle import cancel, continue_job
 from redraft.operations.steps.leases import LeaseHolder
 from tests.model_server import ModelServer, Reply
-from tests.operations.driving import ENGINE, Driver, Killed
-from tests.operations.steps.test_cases_providers import ANTHROPIC
+from tests.operations.driving import ENGINE, Driver, Killed, both_formats, streamed_or_not
 from tests.operations.steps.test_the_loop import verdict
 from tests.support.waiting import patient, wait_until
 
 OVERLAP: dict[str, Any] = {"evaluation": {"when": "overlap"}}
-
-both_formats = pytest.mark.parametrize("models", [{}, ANTHROPIC], ids=["openai", "anthropic"])
-streamed_or_not = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
 @contextmanager

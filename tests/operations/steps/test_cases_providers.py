@@ -8,11 +8,10 @@ import pytest
 
 from tests.model_server import ModelServer, Reply
 from tests.model_server.events import named
-from tests.operations.driving import Driver
+from tests.operations.driving import ANTHROPIC, Driver
 from tests.operations.steps.test_the_loop import verdict
 
 MakeDriver = Callable[..., Driver]
-ANTHROPIC = {"model": "anthropic:writer", "evaluator_model": "anthropic:judge"}
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 TOOL_CALL = {"id": "t1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
 NO_DEVELOPER = "unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`"

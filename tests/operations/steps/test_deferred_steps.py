@@ -116,6 +116,26 @@ def test_a_second_asking_takes_place_in_the_slot_of_the_first(limited: MakeDrive
     check_waits(driver, second, "evaluate", 2)
 
 
+@pytest.mark.parametrize(
+    ("limits", "is_speculative"),
+    [
+        ({"openai:*": {"calls_at_once": 1}}, False),
+        ({"openai:*": {"calls_at_once": 2}}, True),
+        ({"openai:writer": {"calls_at_once": 1}, "openai:judge": {"calls_at_once": 1}}, True),
+        ({"openai:writer": {"requests_per_minute": 1}}, False),
+    ],
+)
+def test_a_speculative_call_is_only_made_if_all_calls_are_admitted(
+    limited: MakeDriver, model_server: ModelServer, limits: dict[str, Any], *, is_speculative: bool
+):
+    driver = limited(limits)
+    job_id = driver.submit(evaluation={"when": "overlap"})
+    driver.go_on(job_id)
+    driver.check_order(job_id)
+    assert driver.job(job_id).stop_reason == "accepted"
+    assert [row["iteration"] for row in driver.ledger(job_id)] == [1, 1, *([2] if is_speculative else [])]
+
+
 @pytest.mark.parametrize("happening", ["crash", "cancel"])
 def test_slots_are_given_back_whatever_happens(limited: MakeDriver, model_server: ModelServer, happening: str) -> None:
     driver = limited({"openai:*": {"calls_at_once": 1}})
