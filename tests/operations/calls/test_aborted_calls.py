@@ -11,8 +11,7 @@ from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.storage.jobs import transitions
 from tests.model_server import ModelServer, Reply
-from tests.operations.driving import ENGINE, Driver
-from tests.operations.steps.test_cases_providers import ANTHROPIC
+from tests.operations.driving import ENGINE, Driver, both_formats
 from tests.support.waiting import patient, wait_until
 
 MakeDriver = Callable[..., Driver]
@@ -29,7 +28,7 @@ def working(driver: Driver, job_id: str, holder: LeaseHolder) -> Generator[threa
 
 
 @pytest.mark.parametrize("reply", [Reply(fault="hang"), Reply(text="a b c", fault="stream_hang")])
-@pytest.mark.parametrize("models", [{}, ANTHROPIC], ids=["openai", "anthropic"])
+@both_formats
 def test_a_canceled_jobs_call_is_aborted(
     make_driver: MakeDriver, model_server: ModelServer, models: dict[str, str], reply: Reply
 ):

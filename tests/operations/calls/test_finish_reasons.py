@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.model_server import ModelServer, Reply
-from tests.operations.driving import Driver
-from tests.operations.steps.test_cases_providers import ANTHROPIC, completion, message, text
+from tests.operations.driving import ANTHROPIC, Driver
+from tests.operations.steps.test_cases_providers import completion, message, text
 from tests.operations.steps.test_the_loop import verdict
 
 MakeDriver = Callable[..., Driver]

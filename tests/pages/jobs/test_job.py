@@ -14,6 +14,7 @@ from redraft.domain.jobs.states import StopReason
 from redraft.operations.admin import keys
 from redraft.operations.jobs import queries
 from redraft.operations.services import Services
+from redraft.storage.jobs import calls
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
@@ -273,6 +274,21 @@ def test_without_javascript_a_job_that_goes_on_is_fetched_anew(api: ApiServer, s
     job_id, refresh = submit_job(), '<noscript><meta http-equiv="refresh"'
     client = api.client(headers=BROWSER)
     assert [refresh in client.get(f"/jobs/{job_id}{path}").text for path in TABS] == [True, False, True, True, True]
+
+
+def test_a_speculative_call_without_an_iteration_is_listed(
+    api: ApiServer, stored: Stored, model_server: ModelServer, services: Services
+):
+    model_server.script(generate=[FIRST, SECOND], evaluate=[verdict(0.9, "It says how.")])
+    job_id = stored(evaluation={"when": "overlap"})
+    with services.database.read() as connection:
+        made = calls.of_job(connection, job_id)
+    assert [row["iteration"] for row in made] == [1, 1, 2]
+    client = api.client(headers=BROWSER)
+    pages = {path: client.get(f"/jobs/{job_id}{path}") for path in TABS}
+    assert {page.status_code for page in pages.values()} == {200}
+    assert all(row["id"] in pages["/calls"].text for row in made)
+    assert SECOND not in pages["/iterations"].text
 
 
 def test_every_end_and_every_error_has_words():
