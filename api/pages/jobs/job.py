@@ -9,7 +9,8 @@ from fastapi import Path, Query, Request, Response
 
 from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
-from api.pages.jobs.job_answers import answer_of, pending_of
+from api.pages.jobs.job_answers import RENDERED_CHARS_MAX, answer_of, pending_of
+from api.pages.jobs.job_calls import changes_of, messages_of, neighbors_of, reply_of, verdict_of
 from api.pages.jobs.job_charts import draw_scores, draw_waterfall
 from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_texts import plain_text, request_texts
@@ -75,7 +76,19 @@ def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Respo
 def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: str) -> Response:
     view = views.view_call(services, job_id, call_id)
     texts = [("Request", _pretty(view.call.request)), ("Response", _pretty(view.call.response))]
-    shown: dict[str, Any] = {"call": view.call, "texts": texts, "json_chars": JSON_CHARS}
+    near = neighbors_of(view.call, views.view_calls(services, job_id).calls)
+    earlier = views.view_call(services, job_id, near.earlier.id).call if near.earlier else None
+    reply = reply_of(view.call.response)
+    shown: dict[str, Any] = {
+        "call": view.call,
+        "texts": texts,
+        "json_chars": JSON_CHARS,
+        "near": near,
+        "messages": messages_of(view.call.request),
+        "reply": reply,
+        "verdict": [] if view.call.type == "generate" else verdict_of(reply),
+        "changes": list(readable(changes_of(view.call, earlier))),
+    }
     return job_page(request, "job/call.html", view, tab=f"/calls/{call_id}", **shown)
 
 
@@ -131,6 +144,7 @@ def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, s
         best_ids={each.id for each in best},
         chart=draw_scores(view.matrix, view.job.progress.score_threshold),
         matrix=view.matrix,
+        rendered_chars=RENDERED_CHARS_MAX,
         ratings=ratings,
         diff=diff,
         diff_parts=list(readable(diff.parts)) if diff else [],
@@ -151,10 +165,12 @@ def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
     numbers = sorted({each.number for each in view.iterations})
     if len(numbers) < 2:
         return None
-    # If the URL names no existing iterations, the last two are compared
+    # If the URL names no existing iterations, the best one is compared with the one before it
+    best = view.job.progress.best_iteration
+    at = numbers.index(best) if best in numbers[1:] else len(numbers) - 1
     by_text = {str(number): number for number in numbers}
     wanted = [request.query_params.get(name, "") for name in ("from", "to")]
-    old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[-2:], strict=True))
+    old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[at - 1 : at + 1], strict=True))
     return diff_of(view.iterations, old, new, view.job.id)
 
 

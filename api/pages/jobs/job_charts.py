@@ -18,9 +18,9 @@ _SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another can
 _WIDTH, _HEIGHT, _EDGE = 96, 24, 4
 _TRACK = 1000
 _SMALLEST_BAR = 6.0
-# The longest drawn pause, as a share of the time of all calls. If a pause of hours were drawn to
+# The longest pause that is drawn to scale, as a share of the time of all calls. If a pause of hours were drawn to
 # scale, the bars of the calls would be too small to see
-_GAP_SHARE = 0.15
+_GAP_SHARE = 1.0
 _SMALLEST_GAP_S = 1.0
 
 
@@ -30,6 +30,10 @@ class Chart:
 
     drawing: Markup
     legend: tuple[tuple[str, str], ...]
+
+    @property
+    def has_criteria(self) -> bool:
+        return any(class_.startswith("crit") for class_, _ in self.legend)
 
 
 def draw_scores(matrix: CriteriaMatrix, threshold: float) -> Chart | None:
@@ -100,8 +104,12 @@ def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A bar for each call on a common scale, the legend, and the total time of the calls in words."""
+    """A bar for each call on a common scale, the legend, and the total time of the calls in words.
 
+    `waits` says for each repeated call how long the job waited before it, and after which error.
+    """
+
+    waits: Mapping[str, str]
     bars: Mapping[str, Markup]
     legend: tuple[tuple[str, str], ...]
     scale: tuple[str, ...]
@@ -112,10 +120,25 @@ def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
     """Draw a bar for each call on a common time scale, on which long pauses between calls are shortened."""
     spans = {call.id: call.interval for call in calls}
     clock = _Clock(list(spans.values()))
-    bars = {call.id: _bar(call, clock, *spans[call.id]) for call in calls}
-    kinds = dict.fromkeys(map(_kind, calls))
+    before = _attempts_before(calls)
+    bars = {call.id: _bar(call, clock, *spans[call.id], before.get(call.id)) for call in calls}
+    kinds = list(dict.fromkeys(map(_kind, calls))) + (["wait"] if before else [])
     legend = tuple((kind, "failed" if kind == "bad" else kind.replace("_", " ")) for kind in kinds)
-    return Waterfall(bars, legend, clock.scale, clock.words)
+    waits = {call.id: _wait_words(call, before[call.id]) for call in calls if call.id in before}
+    return Waterfall(waits, bars, legend, clock.scale, clock.words)
+
+
+def _attempts_before(calls: Sequence[CallLine]) -> dict[str, CallLine]:
+    """Return for each repeated call its previous attempt, by the id of the repeated call."""
+    known = {(call.type, call.iteration, call.candidate, call.model, call.attempt): call for call in calls}
+    keys = {call.id: (call.type, call.iteration, call.candidate, call.model, call.attempt - 1) for call in calls}
+    return {call_id: known[key] for call_id, key in keys.items() if key in known}
+
+
+def _wait_words(call: CallLine, before: CallLine) -> str:
+    waited_ms = max(0.0, call.interval[0] - before.interval[1]) * 1000
+    reason = before.http_status or (before.error or {}).get("code") or "a failed attempt"
+    return f"waited {duration(waited_ms)} after {reason}"
 
 
 def _kind(call: CallLine) -> str:
@@ -148,12 +171,13 @@ class _Clock:
         return (shown + moment - start) / self._whole * _TRACK
 
 
-def _bar(call: CallLine, clock: _Clock, start: float, end: float) -> Markup:
+def _bar(call: CallLine, clock: _Clock, start: float, end: float, before: CallLine | None) -> Markup:
     left, right = clock.place(start), clock.place(end)
+    waited = [] if before is None else [line(clock.place(before.interval[1]), 10, left, 10, "bar wait")]
     width = max(_SMALLEST_BAR, right - left)
     bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {_kind(call)}")
     box = f"0 0 {_TRACK} 20"
-    return tag("svg", bar, viewBox=box, preserveAspectRatio="none", aria_hidden="true", class_="fall")
+    return tag("svg", *waited, bar, viewBox=box, preserveAspectRatio="none", aria_hidden="true", class_="fall")
 
 
 def sparkline(scores: Sequence[tuple[int, float | None]], threshold: float | None) -> Markup | str:

@@ -28,6 +28,11 @@ def ago(moment: datetime | None) -> Markup | str:
     return Markup('<time datetime="{}" title="{}">{} ago</time>').format(exact, exact, words)
 
 
+def offset(moment: str, start: datetime) -> str:
+    """Return the time from the start of a job to an event, such as `+0.25 s`. `moment` is in the form of RFC 3339."""
+    return f"{(datetime.fromisoformat(moment) - start).total_seconds():+.2f} s"
+
+
 def since(seconds: float) -> str:
     """Return a time span in one unit, such as `12 s`, `3 min`, `5 h` or `2 d`."""
     _, unit, name = next(step for step in _STEPS if seconds < step[0])

@@ -13,6 +13,7 @@ from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markupsafe import Markup, escape
 
 from redraft.domain.text.control_characters import reveal
@@ -113,7 +114,16 @@ def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
     return frames.link(html)
 
 
+def _demote_headings(state: StateCore) -> None:
+    # The page has headings of levels 1 to 3 itself, so those of an answer come below
+    for token in state.tokens:
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(6, int(token.tag[1]) + 3)}"
+
+
 @lru_cache(maxsize=2)
 def _parser(*, with_tables: bool) -> MarkdownIt:
     more = ["strikethrough", "table"] if with_tables else ["strikethrough"]
-    return MarkdownIt("commonmark", {"html": False}).enable(more).disable("image")
+    parser = MarkdownIt("commonmark", {"html": False}).enable(more).disable("image")
+    parser.core.ruler.push("demote_headings", _demote_headings)
+    return parser

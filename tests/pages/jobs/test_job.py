@@ -128,7 +128,8 @@ def test_calls_are_shown_on_one_clock_with_what_was_sent(visitor: Visitor, twice
     assert [row.split()[0] for row in rows.all_inner_texts()] == ["generate", "evaluate"] * 2
     starts = [float(bar.get_attribute("x") or -1) for bar in page.locator("table.calls rect").all()]
     assert starts == sorted(starts)
-    rows.nth(2).get_by_role("link").click()
+    rows.nth(2).get_by_role("link", name="generate").click()
+    page.get_by_text("The request and the response as JSON").click()
     expect(page.locator("#json-1")).to_contain_text('"model": "writer"')
     expect(page.locator("#json-2")).to_contain_text("light scatters.")
     for path in ("", "/calls", "/request", page.url.split(twice)[1]):

@@ -163,7 +163,7 @@ def test_events_name_the_candidate_and_calls_their_kinds(
     job_id = stored(candidates=2, iter_max=1)
     assert client.get(f"/jobs/{job_id}/events").text.count("candidate 2</span>") >= 2
     text = client.get(f"/jobs/{job_id}/calls").text
-    assert "1, candidate 2" in text
+    assert "1</a>, candidate 2" in text
     legend = re.findall(r'<ul class="legend">(.*?)</ul>', text)[0]
     assert [kind in legend for kind in ("generate", "evaluate", "repair", "failed")] == [True, True, False, False]
     assert text.partition('class="scale">')[2].startswith("<span>0 ms</span>")
@@ -181,7 +181,7 @@ def test_the_length_of_a_bar_is_the_latency_of_its_call():
 
 def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
     values: dict[str, Any] = dict.fromkeys(CallLine.model_fields)
-    values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at}
+    values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at, "attempt": 1}
     values |= {"latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)}
     return CallLine.model_construct(**values)
 

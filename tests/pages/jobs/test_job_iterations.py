@@ -44,7 +44,10 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     expect(curve.locator("circle")).to_have_count(3)
     expect(curve.locator("line.threshold")).to_have_count(1)
     expect(curve.locator("line.crit2")).to_have_count(2)
-    expect(page.locator(".legend").first).to_contain_text("TEXT-scatters")
+    expect(curve.locator("line.crit2").first).to_be_hidden()
+    page.get_by_role("radio", name="TEXT-scatters").first.check()
+    expect(curve.locator("line.crit2").first).to_be_visible()
+    expect(curve.locator("line.crit1").first).to_be_hidden()
     verdicts = page.locator(".attempts li").all_inner_texts()
     assert [each.split(":")[0] for each in verdicts] == ["Attempt 1", "Attempt 2", "Attempt 3"]
     assert "GAP-scatters" in verdicts[0]
@@ -66,7 +69,7 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
 
 def test_any_two_iterations_are_compared(reader: Reader, thrice: str):
     page = reader.go(f"/jobs/{thrice}/iterations")
-    assert "What changed from 2 to 3" in page.text
+    assert "What changed from 1 to 2" in page.text
     page = reader.press("Compare", {"From": "1", "to": "2"})
     assert "?from=1&to=2" in page.path
     [diff] = page.of_class("diff")
@@ -75,7 +78,7 @@ def test_any_two_iterations_are_compared(reader: Reader, thrice: str):
 
 
 def test_a_wrong_pair_shows_the_usual_one(reader: Reader, thrice: str):
-    assert "What changed from 2 to 3" in reader.go(f"/jobs/{thrice}/iterations?from=x&to=99").text
+    assert "What changed from 1 to 2" in reader.go(f"/jobs/{thrice}/iterations?from=x&to=99").text
 
 
 def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Services, thrice: str):

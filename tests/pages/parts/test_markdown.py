@@ -29,6 +29,10 @@ def test_nothing_runs_or_loads(text: str):
     assert not re.search(r'href="(?!https?:|mailto:)', html)
 
 
+def test_headings_of_a_model_are_below_those_of_the_page():
+    assert render_markdown("# A\n\n## B\n\n###### C") == "<h4>A</h4>\n<h5>B</h5>\n<h6>C</h6>\n"
+
+
 def test_a_link_leads_away_without_telling_whence():
     assert 'rel="noopener noreferrer nofollow"' in render_markdown("[a](https://good.test)")
 

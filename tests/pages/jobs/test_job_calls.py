@@ -1,0 +1,108 @@
+"""The calls and events of a job on its pages: what was sent, what came back, when, and after which wait."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from api.pages.jobs.job_calls import Message, messages_of, reply_of, verdict_of
+from api.pages.jobs.job_charts import draw_waterfall
+from redraft.operations.jobs import queries
+from redraft.operations.jobs.resources import CallLine
+from redraft.operations.services import Services
+from tests.model_server import ModelServer, Reply
+from tests.operations.rubrics import criterion, found
+from tests.support.api_server import ApiServer
+
+Stored = Callable[..., str]
+
+
+@pytest.fixture
+def client(api: ApiServer) -> httpx2.Client:
+    return api.client(headers={"Accept": "text/html"})
+
+
+def test_a_call_is_read_as_messages_and_its_verdict_as_a_table(
+    client: httpx2.Client, services: Services, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=["# Sky <b>\n\nIt is *blue*.", "It scatters light."], evaluate=[0.4, 0.9])
+    job_id = stored(instruct="Why <i>blue</i>?")
+    ids = [each.id for each in queries.list_calls(services, job_id)]
+    base = f"/jobs/{job_id}/calls/"
+    pages = [client.get(base + each).text for each in ids]
+    assert "Why &lt;i&gt;blue&lt;/i&gt;?" in pages[0]
+    assert re.search(r"<summary>system .*?</summary>.*<summary>user ", pages[0], re.DOTALL)
+    assert f'href="{base}{ids[1]}" rel="next"' in pages[0]
+    assert 'rel="prev"' not in pages[0]
+    assert f'href="{base}{ids[0]}" rel="prev"' in pages[1]
+    assert re.search(r'<th scope="row">score</th><td class="said">0.4</td>', pages[1])
+    assert f'What changed since the prompt of <a href="{base}{ids[0]}">iteration 1</a>' in pages[2]
+    assert "<ins>" in pages[2]
+    iterations = client.get(f"/jobs/{job_id}/iterations").text
+    assert "<h4>Sky &lt;b&gt;</h4>\n<p>It is <em>blue</em>.</p>" in iterations
+    assert f'href="/jobs/{job_id}/iterations#iteration-2"' in client.get(f"/jobs/{job_id}/calls").text
+    events = client.get(f"/jobs/{job_id}/events").text
+    assert re.search(r">\d\d:\d\d:\d\d\.\d{3}</time> <span class=\"quiet\">\+0\.\d\d s</span>", events)
+    assert f'href="/jobs/{job_id}/iterations#iteration-2"' in events
+
+
+def test_equal_answers_have_no_difference(client: httpx2.Client, model_server: ModelServer, stored: Stored):
+    model_server.script(generate=["The same."], evaluate=[0.4])
+    assert "No difference: the two answers are the same." in client.get(f"/jobs/{stored()}/iterations").text
+
+
+def test_a_fault_is_absent_or_present(client: httpx2.Client, model_server: ModelServer, stored: Stored):
+    model_server.script(evaluate=[found(long=True, rude=True, vague=False)])
+    rubric = [criterion("long"), criterion("rude", weight=-1), criterion("vague", weight=-1)]
+    text = client.get(f"/jobs/{stored(rubric=rubric, eval_crit=None, iter_max=1)}/iterations").text
+    matrix = text.partition('id="matrix-title"')[2].partition("</table>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in matrix.split("<tr>")[2:]]
+    assert [row[-1] for row in rows] == ["met", "present", "absent"]
+
+
+def test_a_wait_before_a_further_attempt_is_drawn_and_told(
+    client: httpx2.Client, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=[Reply(status=429, raw={"error": {"message": "Slow down"}}), "Fine."], evaluate=[0.9])
+    text = client.get(f"/jobs/{stored()}/calls").text
+    assert re.search(r"waited [\d.]+ m?s after 429", text)
+    assert 'class="bar wait"' in text
+
+
+def _line(values: dict[str, Any]) -> CallLine:
+    return CallLine.model_construct(None, **values)
+
+
+def test_waits_are_true_to_scale():
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    values: dict[str, Any] = {**dict.fromkeys(CallLine.model_fields), "type": "generate", "latency_ms": 1000}
+    values |= {"status": "failed", "http_status": 503, "iteration": 1, "candidate": 1, "model": "m"}
+    first = _line({**values, "id": "one", "attempt": 1, "started_at": at})
+    again = {**values, "id": "two", "attempt": 2, "started_at": at + timedelta(seconds=3)}
+    fall = draw_waterfall([first, _line(again)])
+    assert fall.waits == {"two": "waited 2.0 s after 503"}
+    assert [float(x) for x in re.findall(r' x[12]="([\d.]+)"', fall.bars["two"])] == [250, 750]
+
+
+def test_each_wire_format_is_read_and_an_unknown_part_is_shown_as_json():
+    assert messages_of({"system": [{"type": "text", "text": "S"}], "messages": [{"role": "user", "content": "U"}]}) == [
+        Message("system", "S"),
+        Message("user", "U"),
+    ]
+    assert messages_of({"instructions": "S", "input": "U"}) == [Message("system", "S"), Message("user", "U")]
+    (odd,) = messages_of({"messages": [{"role": "user", "content": [{"type": "image", "url": "<x>"}]}]})
+    assert '"url": "<x>"' in odd.text
+    assert messages_of(None) == messages_of([1]) == []
+    assert reply_of({"choices": [{"message": {"content": "R"}}]}) == "R"
+    assert reply_of({"content": [{"type": "text", "text": "R"}]}) == "R"
+    assert reply_of({"output": [{"type": "message", "content": [{"type": "output_text", "text": "R"}]}]}) == "R"
+    assert reply_of(None) == ""
+    assert verdict_of('Here: {"score": 0.5, "criteria": [{"id": "a", "met": true}]}') == [
+        ("score", "0.5"),
+        ("criteria 1 · id", "a"),
+        ("criteria 1 · met", "True"),
+    ]
+    assert verdict_of("no JSON") == verdict_of("[" * 100_000) == []
