@@ -66,6 +66,8 @@ def watch_two_iterations(page: Page) -> None:
     expect(attempts).to_have_count(1, timeout=WITHIN_MS)
     expect(attempts).to_have_count(2, timeout=WITHIN_MS)
     expect(page.locator("header.job")).to_contain_text("no iteration reached the threshold", timeout=WITHIN_MS)
+    expect(page.locator("#announcer")).to_have_text("not accepted, iteration 2, best score 0.60")
+    expect(page).to_have_title(re.compile("^✗ .* · answer · Redraft$"))
     assert loads == []
 
 

@@ -75,7 +75,8 @@
     const draft = read(form);
     // A page that shows the errors of a form already has what was typed
     const isShown = document.querySelector('[role="alert"], .field-error') !== null;
-    if (draft && !isShown && JSON.stringify(draft.values) !== before) restore(form, draft);
+    if (isShown) save(form);
+    else if (draft && JSON.stringify(draft.values) !== before) restore(form, draft);
     let timer;
     form.addEventListener("input", (event) => {
       if (event.isTrusted) dirty.add(form);

@@ -181,6 +181,7 @@
     refresh();
     checkTimer = setTimeout(check, checkEveryMs);
   for (const element of document.querySelectorAll("[data-announce]")) {
+      if (element.dataset.title) document.title = element.dataset.title;
       const before = announced.get(element.id);
       announced.set(element.id, element.dataset.announce);
       if (before !== undefined && before !== element.dataset.announce) announce(element.dataset.announce);
