@@ -221,7 +221,7 @@ def test_a_key_that_only_reads_is_shown_no_forms_and_may_send_none(
     for path in ("", "/iterations", "/calls", "/events", "/request"):
         text = client.get(f"/jobs/{twice}{path}").text
         assert "Why is the sky blue?" in text
-        assert re.findall(r'<form method="post" action="([^"]*)"', text) == ["/sign-out"]
+        assert re.findall(r'<form method="post" action="([^"]*)"', text) == ["/sign-out", "/theme"]
     for path in ("cancel", "continue", "delete", "ratings"):
         assert client.post(f"/jobs/{twice}/{path}", data={"verdict": "agree"}).status_code == 403
 

@@ -187,8 +187,8 @@ def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
 
 
 def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):
-    assert "wait for your rating" not in client.get("/ratings").text
+    assert "rated by you." not in client.get("/ratings").text
     add_judged(services, submit_job())
     text = client.get("/ratings").text
-    assert "1 evaluation waits for your rating" in text
+    assert "0 of 1 rated by you." in text
     assert "Only the latest 300 evaluations are considered." in text
