@@ -43,6 +43,24 @@ def test_a_worker_that_dies_at_a_boundary_wastes_the_call_in_flight_and_no_other
     assert scene.problems() == []
 
 
+# Where the first worker dies, how many calls are lost, and how often the provider is asked at most
+DEATHS_IN_OVERLAPS = {"kept=kill@1": (1, 5), "called=kill@2": (0, 4), "stored=kill@2": (1, 4)}
+
+
+@pytest.mark.parametrize("fault", DEATHS_IN_OVERLAPS)
+def test_a_worker_that_dies_while_it_evaluates_and_generates_loses_no_recorded_reply(scene: Scene, fault: str):
+    lost, requests = DEATHS_IN_OVERLAPS[fault]
+    scene.provider.script(generate=["one", "two", "three"], evaluate=[0.2, 0.2, 0.9])
+    scene.stage.start_worker(fault)
+    job_id = scene.submit(iter_max=2, evaluation={"when": "overlap"})
+    scene.wait_dead()
+    scene.stage.start_worker()
+    scene.finish()
+    assert sorted(scene.driver.call_statuses(job_id)) == ["ok"] * 4 + ["unknown"] * lost
+    assert len(scene.provider.requests()) <= requests
+    assert scene.problems() == []
+
+
 @pytest.mark.parametrize("fault_point", ["claiming", "storing"])
 def test_a_database_that_fails_within_a_unit_of_work_wastes_no_call(scene: Scene, fault_point: str):
     scene.stage.start_worker(f"{fault_point}=fail@1")
