@@ -1,8 +1,10 @@
 """Reads and writes the filters of the job list, which are in the URL of the list."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request
@@ -12,8 +14,11 @@ from api.pages.parts.job_words import ending
 from api.pages.parts.rendering import address
 from api.routes.jobs.jobs import JobQuery
 from redraft.domain.bodies.validation_errors import message_of
+from redraft.domain.jobs.searches import read_search
 from redraft.errors import FieldError, Invalid
-from redraft.storage.jobs.job_filters import JobFilter
+from redraft.operations.jobs import job_lists
+from redraft.operations.services import Services
+from redraft.storage.jobs.job_filters import JobFilter, Sort
 
 LIMIT = 50
 METADATA = "metadata."
@@ -30,14 +35,29 @@ FILTERS = {
     "order": "Order",
     "status": "Status",
     "after": "Place in the list",
+    "q": "Search",
+    "within": "Created in the",
+    "sort": "Order",
 }
 
 _SINGLE = frozenset(JobQuery.model_fields) - {"status", "outcome", "after", "any_metadata"}
 _SEVERAL = ("status", "outcome")
 _MOMENTS = ("created_after", "created_before")
-_ORDERING = ("order", "limit")
+_ORDERING = ("order", "limit", "sort")
+WITHIN = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}
+SORTS: Mapping[Sort, str] = {
+    "time": "newest first",
+    "best": "highest score",
+    "worst": "lowest score",
+    "cost": "highest cost",
+    "duration": "longest",
+}
+_SEARCHES = frozenset({"q", "within", "sort"})
 _FIELDS_MAX = 100
 _JOB = re.compile(r"job_[0-9a-f]{32}")
+_SEARCH_CHARS = 500
+_COUNTED = 1000
+_QUICK = ("accepted", "not_accepted", "failed", "running")
 # Query parameters that are not filters
 _PLACES = ("after", "shown", "notice")
 _MISTAKEN = "A filter is not valid."
@@ -91,13 +111,53 @@ def read_filter(pairs: Pairs) -> JobFilter:
     except ValidationError as error:
         errors += tuple(_field_error(each) for each in error.errors(include_url=False))
         raise Invalid(_MISTAKEN, errors) from None
+    errors += tuple(_unknown_choice(pairs))
     if errors:
         raise Invalid(_MISTAKEN, errors)
-    return query.as_filter({name.removeprefix(METADATA): value for name, value in pairs if _is_label(name)})
+    labels = {name.removeprefix(METADATA): value for name, value in pairs if _is_label(name)}
+    return _searched(query.as_filter(labels), dict(pairs))
+
+
+def _unknown_choice(pairs: Pairs) -> Iterator[FieldError]:
+    for name, known in (("within", WITHIN), ("sort", SORTS)):
+        if any(each == name and value not in known for each, value in pairs):
+            yield FieldError(f"/{name}", f"choose one of {', '.join(known)}", "invalid_filter")
+
+
+def _searched(criteria: JobFilter, given: Mapping[str, str]) -> JobFilter:
+    """Add the text of the search, the time span and the order, which only the pages have."""
+    search = read_search(given.get("q", "")[:_SEARCH_CHARS])
+    since = criteria.created_after
+    if span := WITHIN.get(given.get("within", "")):
+        since = max(datetime.now(UTC) - span, since or datetime.min.replace(tzinfo=UTC))
+    return replace(
+        criteria,
+        created_after=since,
+        metadata={**(criteria.metadata or {}), **search.metadata},
+        id_prefix=search.id_prefix,
+        words=search.words,
+        sort=cast("Sort", given.get("sort", "time")),
+    )
+
+
+def quick_chips(request: Request, services: Services) -> list[tuple[str, str, bool]]:
+    """Links to common filters with the numbers of their jobs: words, URL, and whether the filter is active."""
+    counts = job_lists.count_each(services, [JobFilter(outcomes=(each,)) for each in _QUICK], most=_COUNTED)
+    chips = [
+        (f"{outcome_words(name)} {number:,}{'+' if number == _COUNTED else ''}", {"outcome": name})
+        for name, number in zip(_QUICK, counts, strict=True)
+    ]
+    chips += [(f"last {name}", {"within": name}) for name in WITHIN]
+    return [_quick_chip(request, words, change) for words, change in chips]
+
+
+def _quick_chip(request: Request, words: str, change: Mapping[str, str]) -> tuple[str, str, bool]:
+    is_active = all(value in request.query_params.getlist(name) for name, value in change.items())
+    return words, link(request, **(dict.fromkeys(change) if is_active else change)), is_active
 
 
 def _is_filter(name: str) -> bool:
-    return name in _SEVERAL or name in _SINGLE or _is_label(name)
+    return name in _SEVERAL or name in _SINGLE or name in _SEARCHES or _is_label(name)
 
 
 def _unknown(name: str, value: str) -> FieldError:
@@ -128,13 +188,17 @@ def chips(request: Request) -> list[tuple[str, str]]:
         if name != "limit" and _is_filter(name):
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
             label = FILTERS.get(name, name.removeprefix(METADATA))
-            words = {"stop_reason": ending, "outcome": outcome_words}.get(name, str)(value)
+            words = {"stop_reason": ending, "outcome": outcome_words, "sort": _sort_words}.get(name, str)(value)
             found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
     return found
 
 
 def outcome_words(value: str) -> str:
     return value.replace("_", " ")
+
+
+def _sort_words(name: str) -> str:
+    return SORTS[cast("Sort", name)] if name in SORTS else name
 
 
 def write_shown(job_ids: Sequence[str]) -> str:

@@ -13,12 +13,14 @@ from api.http.downloads import disposition
 from api.pages.jobs.job_charts import sparkline
 from api.pages.jobs.job_filters import (
     FILTERS,
+    SORTS,
     chips,
     filters_of,
     is_narrowed,
     link,
     only_jobs,
     pairs_of,
+    quick_chips,
     read_filter,
     read_shown,
     tidy_address,
@@ -57,7 +59,7 @@ def _find_lines(request: Request, services: Services) -> tuple[JobLines, JobFilt
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
     # An open page reloads only the jobs that it shows, because new jobs would move a row that a user is about to click
-    if shown:
+    if shown and not criteria.words and criteria.sort == "time":
         return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria
 
@@ -73,6 +75,8 @@ def _context(request: Request, services: Services, found: JobLines, criteria: Jo
         "shown": write_shown([line.id for line in found.lines]) or None,
         "filters": urlencode(filters_of(request.query_params.multi_items())),
         "chips": chips(request),
+        "quick": quick_chips(request, services),
+        "sorts": SORTS,
         "link": link,
         "sparkline": sparkline,
         "models": services.providers.models(),

@@ -64,11 +64,17 @@ class JobLine(Resource):
 
 @dataclass(frozen=True, slots=True)
 class JobLines:
-    """A page of the list. `more` is the number of newer matching jobs that are not shown, up to the size of a page."""
+    """A page of the list.
+
+    Attributes:
+        more: the number of newer matching jobs that are not shown, up to the size of a page.
+        searched: the number of jobs that were searched, if there are more, which the next page searches; else None.
+    """
 
     lines: list[JobLine]
     next_cursor: str | None
     more: int = 0
+    searched: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,24 @@ class ActionResult:
 def list_lines(services: Services, criteria: JobFilter, cursor: str | None = None) -> JobLines:
     """One page of the list. Raises Invalid for a bad cursor."""
     criteria = replace(criteria, after=read_cursor(cursor))
+    if criteria.words or criteria.sort != "time":
+        return _search(services, criteria)
     with services.database.read() as connection:
         rows = job_lists.page(connection, criteria)
         page = rows[: criteria.limit]
         scores = job_lists.scores(connection, [row.id for row in page])
     return JobLines(_lines(page, scores), next_cursor(rows, criteria.limit))
+
+
+def _search(services: Services, criteria: JobFilter) -> JobLines:
+    with services.database.read() as connection:
+        rows, last = job_lists.search(connection, replace(criteria, limit=criteria.limit + 1))
+        page = rows[: criteria.limit]
+        scores = job_lists.scores(connection, [row.id for row in page])
+    following = write_cursor(*last) if last else None
+    if criteria.sort == "time" and len(rows) > criteria.limit:
+        following = next_cursor(rows, criteria.limit)
+    return JobLines(_lines(page, scores), following, searched=job_lists.SCANNED_MAX if last else None)
 
 
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
@@ -145,6 +164,12 @@ def count(services: Services, criteria: JobFilter, *, most: int = COUNT_MAX) -> 
     """Count the matching jobs, up to `most`."""
     with services.database.read() as connection:
         return job_lists.count(connection, criteria, most=most)
+
+
+def count_each(services: Services, filters: Sequence[JobFilter], *, most: int) -> list[int]:
+    """Count the jobs that match each filter, up to `most`."""
+    with services.database.read() as connection:
+        return [job_lists.count(connection, each, most=most) for each in filters]
 
 
 def possible(action: Action, criteria: JobFilter) -> JobFilter | None:

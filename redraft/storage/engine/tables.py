@@ -122,6 +122,11 @@ sa.Index(
     "ix_jobs_metadata", jobs.c.metadata, postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
 ).ddl_if(dialect="postgresql")
 
+# SQLite has no index of the pairs. It scans this index, which is far smaller than the table
+sa.Index("ix_jobs_labels", jobs.c.metadata, jobs.c.id, sqlite_where=sa.text("metadata <> '{}'")).ddl_if(
+    dialect="sqlite"
+)
+
 attachments = sa.Table(
     "attachments",
     metadata,

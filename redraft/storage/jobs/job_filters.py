@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 
 from redraft.domain.jobs.states import JobKind, Outcome
 from redraft.storage.engine.columns import text_in
@@ -15,12 +16,18 @@ from redraft.storage.engine.tables import OTHER_KINDS, OUTCOME_GROUP, jobs
 _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
 _CONTINUED = "continued"
 
+# Rows with a pair of metadata that SQLite reads and sorts at once
+_RARE_MAX = 2000
+
+Sort = Literal["time", "best", "worst", "cost", "duration"]
+
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
-    `is_continued` narrows `outcomes`; see `split_by_order`.
+    `is_continued` narrows `outcomes`; see `split_by_order`. `words` are contained in the task or in the answer. No
+    index has the words, because its upkeep would slow down every submission and every end of a job.
     """
 
     statuses: tuple[str, ...] = ()
@@ -33,6 +40,9 @@ class JobFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
+    id_prefix: str | None = None
+    words: tuple[str, ...] = ()
+    sort: Sort = "time"
     newest_first: bool = True
     after: ListPosition | None = None
     limit: int = 20
@@ -55,6 +65,10 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
         found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(metadata_conditions(connection, criteria.metadata or {}))
+    if criteria.id_prefix:
+        # Ids have hexadecimal digits, so all ids with this beginning sort before it with a "g"
+        found.append(sa.and_(jobs.c.id >= criteria.id_prefix, jobs.c.id < criteria.id_prefix + "g"))
+    found.extend(_has_word(connection, word) for word in criteria.words)
     if criteria.after:
         found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
@@ -89,6 +103,24 @@ def has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnEle
     return sa.cast(text_in(connection, table.c.result, "success"), sa.String).in_(("true", "1"))
 
 
+def _has_word(connection: sa.Connection, word: str) -> sa.ColumnElement[bool]:
+    # The stored text is compared first, because to parse it is slower, and most jobs do not have the word
+    written = to_json(word).decode()[1:-1]
+    return sa.or_(
+        *(
+            sa.and_(
+                _contains(sa.type_coerce(column, sa.Text), written), _contains(text_in(connection, column, name), word)
+            )
+            for column, name in ((jobs.c.request, "instruct"), (jobs.c.result, "final_answer"))
+        )
+    )
+
+
+def _contains(text: sa.ColumnElement[str], word: str) -> sa.ColumnElement[bool]:
+    escaped = word.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    return text.ilike(f"%{escaped}%", escape="/")
+
+
 def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
     """Return conditions that a job has all these pairs in its metadata."""
     if not wanted:
@@ -96,7 +128,16 @@ def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) ->
     if connection.dialect.name == "postgresql":
         return [jobs.c.metadata.op("@>")(dict(wanted))]
     each = sa.func.json_each(jobs.c.metadata).table_valued("key", "value")
-    return [
+    exact: list[sa.ColumnElement[bool]] = [
         sa.select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
         for key, value in wanted.items()
     ]
+    # A scan of the index alone finds the few rows that `json_each` then has to parse. The literal is that of the index
+    labelled = jobs.alias("labelled")
+    texts = [to_json(text).decode() for pair in wanted.items() for text in pair]
+    has_texts = [sa.func.instr(sa.type_coerce(labelled.c.metadata, sa.Text), text) > 0 for text in texts]
+    rare = sa.select(labelled.c.id).where(sa.text("labelled.metadata <> '{}'"), *has_texts)
+    number = sa.select(sa.func.count()).select_from(rare.limit(_RARE_MAX + 1).subquery())
+    # More rows than that are soon found in the order of the list, and would be slow to sort
+    is_rare = connection.execute(number).scalar_one() <= _RARE_MAX
+    return [jobs.c.id.in_(rare), *exact] if is_rare else exact

@@ -1,7 +1,7 @@
 """Reads the job list of the pages. It reads only the columns of a line, because the other texts may be large."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,9 @@ from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order, split_by_order
 from redraft.storage.jobs.jobs import is_accepted
+
+SCANNED_MAX = 2000
+"""The number of jobs of which a search reads the texts and figures at once."""
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
@@ -52,13 +55,47 @@ class JobRow:
 
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
-    """Return one page and one more row, which shows whether there is a next page."""
+    """Return one page in order of time and one more row, which shows whether there is a next page."""
     query = _select(connection)
     found = [
         row for each in split_by_order(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))
     ]
     ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
     return ordered[: criteria.limit + 1]
+
+
+def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], ListPosition | None]:
+    """Return the jobs with the words, in the order of `sort`, among the next `SCANNED_MAX` jobs of the list.
+
+    Also returns the position of the last of these jobs if there are more. No index has words and scores: the hot path
+    would pay for it. So the jobs are read, and their number bounds the time.
+    """
+    scanned = positions(connection, replace(criteria, words=(), limit=SCANNED_MAX))
+    if not scanned:
+        return [], None
+    within = jobs.c.created_at.between(min(scanned)[0], max(scanned)[0])
+    others = conditions(connection, criteria)
+    # The ids first, because the columns of a line are slow to read
+    ids = _sorted(connection, select(jobs.c.id).where(within, *others), criteria).limit(criteria.limit).subquery()
+    query = _sorted(connection, _select(connection).where(jobs.c.id.in_(select(ids.c.id))), criteria)
+    return _rows(connection, query), scanned[-1] if len(scanned) == SCANNED_MAX else None
+
+
+def _sorted(connection: Connection, query: Select[Any], criteria: JobFilter) -> Select[Any]:
+    # SQLite stores times as texts
+    is_postgresql = connection.dialect.name == "postgresql"
+    ended, created = (
+        column if is_postgresql else func.julianday(column) for column in (jobs.c.finished_at, jobs.c.created_at)
+    )
+    order = {
+        "best": jobs.c.best_score.desc(),
+        "worst": jobs.c.best_score.asc(),
+        "cost": jobs.c.cost_nano_usd.desc(),
+        "duration": (ended - created).desc(),
+    }.get(criteria.sort)
+    if order is not None:
+        query = query.order_by(order.nulls_last())
+    return in_order(query, newest_first=criteria.newest_first)
 
 
 def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int) -> Any:

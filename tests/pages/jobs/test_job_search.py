@@ -1,0 +1,73 @@
+"""The search of the job list: words, ids, labels, spans of time and orders, over HTTP."""
+
+from collections.abc import Callable
+
+import pytest
+
+from redraft.domain.jobs.searches import Search, read_search
+from tests.model_server import ModelServer
+from tests.support.html_pages import HtmlPage, Reader
+
+
+def tasks(page: HtmlPage) -> list[str]:
+    return [each.split(" team=")[0] for each in page.texts("tbody/tr/th")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", Search()),
+        ("blue sky", Search(("blue", "sky"))),
+        ('"blue sky" team=docs', Search(("blue sky",), None, {"team": "docs"})),
+        ('team="the docs"', Search((), None, {"team": "the docs"})),
+        ("job_01a22b3a7", Search((), "job_01a22b3a7")),
+        ("01a22b3a", Search((), "job_01a22b3a")),
+        ("deadbeef", Search(("deadbeef",))),
+        ("=x 2+2=4", Search(("=x",), None, {"2+2": "4"})),
+    ],
+)
+def test_a_search_has_words_an_id_and_labels(text: str, found: Search):
+    assert read_search(text) == found
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_one_box_finds_words_of_task_and_answer_ids_and_labels(
+    reader: Reader, stored: Callable[..., str], model_server: ModelServer
+):
+    model_server.script(generate=["It scatters Blue light."], evaluate=[0.9])
+    first = stored(instruct="Explain the sky. 100%", metadata={"team": "docs"})
+    stored(instruct="Name a river.", metadata={"team": "ops"})
+    for text, shown in (
+        ("SKY", ["Explain the sky. 100%"]),
+        ("100%", ["Explain the sky. 100%"]),
+        ("river blue", ["Name a river."]),
+        ("blue", ["Name a river.", "Explain the sky. 100%"]),
+        ("team=docs", ["Explain the sky. 100%"]),
+        ("blue team=ops", ["Name a river."]),
+        (first[:-1], ["Explain the sky. 100%"]),
+        ("zebra", []),
+        ("_", []),
+    ):
+        reader.go("/jobs")
+        assert tasks(reader.press("Search", {"#q": text})) == shown, text
+
+
+def test_jobs_are_put_in_order_and_narrowed_by_a_click(
+    reader: Reader, stored: Callable[..., str], model_server: ModelServer
+):
+    model_server.script(generate=["a"], evaluate=[0.9], case="good")
+    model_server.script(generate=["a"], evaluate=[0.2], case="bad")
+    stored(instruct="[[case:good]]", iter_max=1)
+    stored(instruct="[[case:bad]]", iter_max=1)
+    page = reader.go("/jobs?sort=best")
+    assert tasks(page) == ["[[case:good]]", "[[case:bad]]"]
+    assert tasks(reader.go("/jobs?sort=worst")) == ["[[case:bad]]", "[[case:good]]"]
+    for order in ("cost", "duration"):
+        assert len(tasks(reader.go(f"/jobs?sort={order}"))) == 2
+    reader.go("/jobs")
+    assert tasks(reader.click("accepted 1")) == ["[[case:good]]"]
+    page = reader.click("last hour")
+    assert page.path == "/jobs?outcome=accepted&within=hour"
+    assert tasks(page) == ["[[case:good]]"]
+    assert reader.go("/jobs?sort=random").status == 422
+    assert reader.go("/jobs?within=century").status == 422
