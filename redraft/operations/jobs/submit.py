@@ -223,7 +223,7 @@ def submit(
     with services.database.write() as connection:
         job = store(connection, ready, idempotency=idempotency, trace_id=trace_id)
         if job is None and idempotency:
-            return _replay(connection, idempotency, ready.digest)
+            return _replay(connection, idempotency, ready.digest, request)
         if job is None:
             raise RuntimeError("A job without an idempotency key met another one.")
     reached(FaultPoint.SUBMITTED, job.id)
@@ -237,8 +237,8 @@ def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) ->
     """Prepare a job outside of a unit of work. Raises the errors of `normalise`."""
     normal = normalise(services, request, is_row=is_row)
     # The digest is of the request as sent. The normalised request depends on the settings, so a changed setting would
-    # make a replay look like another request
-    digest = hashlib.sha256(to_json(dump(request))).hexdigest()
+    # make a replay look like another request. Without defaults, it stays the same when a release adds a field
+    digest = _digest(request.model_dump(mode="json", by_alias=True, exclude_defaults=True))
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     files = attachments.rows_of(request.attachments)
@@ -306,11 +306,16 @@ def _first_step(request: AnyRequest) -> dict[str, Any]:
     return {"step": Step.EVALUATE.value, "iteration": 1, "iteration_limit": 1, "kind": JobKind.EVALUATE_ANSWER.value}
 
 
-def _replay(connection: Connection, idempotency: Idempotency, digest: str) -> Submission:
+def _digest(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(to_json(fields)).hexdigest()
+
+
+def _replay(connection: Connection, idempotency: Idempotency, digest: str, request: AnyRequest) -> Submission:
     known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
     if known is None:
         raise Conflict("The job of this Idempotency-Key was deleted at the same moment; send the request again.")
-    if known.request_hash != digest:
+    # Jobs that were stored before have the digest of all fields
+    if known.request_hash not in {digest, _digest(dump(request))}:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
         raise Invalid.at("", words, "idempotency_key_reused")
     return Submission(known, is_replay=True)
