@@ -10,6 +10,8 @@ from redraft.domain.text.diffs import DiffPart, compare_words
 from redraft.operations.jobs.resources import Call, CallLine
 
 _DIFF_CHARS_MAX = 40_000
+# No wire format nests texts so deeply, but a reply can come from any server
+_DEPTH_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def messages_of(body: Any) -> list[Message]:
     request = cast("Mapping[str, Any]", body)
     found = [Message("system", _text(request[name])) for name in ("system", "instructions") if request.get(name)]
     turns: Any = request.get("messages") or request.get("input") or []
-    for each in [{"role": "user", "content": turns}] if isinstance(turns, str) else turns:
+    for each in cast("list[Any]", turns) if isinstance(turns, list) else [{"role": "user", "content": turns}]:
         turn = cast("Mapping[str, Any]", each if isinstance(each, Mapping) else {"content": each})
         found.append(Message(str(turn.get("role") or turn.get("type") or "message"), _text(turn.get("content", turn))))
     return found
@@ -62,7 +64,7 @@ def reply_of(body: Any) -> str:
     response = cast("Mapping[str, Any]", body)
     choices: Any = response.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
-        return _text(cast("Mapping[str, Any]", choices[0]).get("message", {}).get("content") or "")
+        return _text(cast("Mapping[str, Any]", choices[0]).get("message"))
     parts: Any = response.get("content") or response.get("output") or response.get("text") or ""
     return _text(parts)
 
@@ -72,9 +74,10 @@ def verdict_of(reply: str) -> list[tuple[str, str]]:
     start, end = reply.find("{"), reply.rfind("}")
     try:
         fields: Any = json.loads(reply[start : end + 1])
+        return list(_fields(fields)) if isinstance(fields, dict) else []
     except (ValueError, RecursionError):
+        # The reply may be no JSON, or nested too deeply for a table; then its text is shown
         return []
-    return list(_fields(fields)) if isinstance(fields, dict) else []
 
 
 def _fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -98,13 +101,15 @@ def changes_of(call: Call, earlier: Call | None) -> list[DiffPart]:
     return list(compare_words(*texts).parts)
 
 
-def _text(content: Any) -> str:
+def _text(content: Any, depth: int = 0) -> str:
     if isinstance(content, str):
         return content
+    if depth > _DEPTH_MAX:
+        return "…"
     if isinstance(content, list):
-        return "\n\n".join(filter(None, map(_text, cast("list[Any]", content))))
+        return "\n\n".join(filter(None, (_text(each, depth + 1) for each in cast("list[Any]", content))))
     if isinstance(content, Mapping):
         part = cast("Mapping[str, Any]", content)
         inner: Any = part.get("text", part.get("content"))
-        return _text(inner) if inner is not None else json.dumps(part, ensure_ascii=False, indent=2)
+        return _text(inner, depth + 1) if inner is not None else json.dumps(part, ensure_ascii=False, indent=2)
     return "" if content is None else str(content)

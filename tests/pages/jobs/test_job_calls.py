@@ -105,4 +105,13 @@ def test_each_wire_format_is_read_and_an_unknown_part_is_shown_as_json():
         ("criteria 1 · id", "a"),
         ("criteria 1 · met", "True"),
     ]
+    odd_replies: list[Any] = [{"choices": [{"message": None}]}, {"choices": [{}]}, {"choices": 3}, {"content": 7}, "R"]
+    for odd_reply in odd_replies:
+        assert isinstance(reply_of(odd_reply), str)
+    assert [each.role for each in messages_of({"messages": 7})] == ["user"]
+    nested: Any = "deep"
+    for _ in range(5000):
+        nested = [nested]
+    assert reply_of({"content": nested}) == "…"
+    assert verdict_of('{"a":' * 900 + "1" + "}" * 900) in ([], [(" · ".join("a" * 900), "1")])
     assert verdict_of("no JSON") == verdict_of("[" * 100_000) == []
