@@ -1,6 +1,8 @@
 """Pieces of an answer on their way: cleaned as the stored answer is, and never lost without a gap in the offsets."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import redis
@@ -12,16 +14,24 @@ from redraft.operations.calls.model_calls import Slot
 from redraft.operations.services import Services
 from redraft.queue import delta_channel
 from redraft.setting_values import redis_url
+from tests.model_server import ModelServer
+from tests.operations.driving import Driver
 from tests.support.waiting import patient
 
 SLOT = Slot("job_1", Step.GENERATE, 1, 1, 0)
 
 
+@contextmanager
+def hearing(services: Services, job_id: str) -> Iterator["redis.client.PubSub"]:
+    with redis.Redis.from_url(redis_url(services.settings.effective_broker_url)) as client, client.pubsub() as pubsub:
+        pubsub.subscribe(delta_channel(job_id))
+        assert pubsub.get_message(timeout=patient(5))
+        yield pubsub
+
+
 @pytest.fixture
 def heard(services: Services) -> Iterator["redis.client.PubSub"]:
-    with redis.Redis.from_url(redis_url(services.settings.effective_broker_url)) as client, client.pubsub() as pubsub:
-        pubsub.subscribe(delta_channel(SLOT.job_id))
-        assert pubsub.get_message(timeout=patient(5))
+    with hearing(services, SLOT.job_id) as pubsub:
         yield pubsub
 
 
@@ -61,3 +71,16 @@ def test_an_empty_piece_begins_the_text_anew(services: Services, heard: "redis.c
         teller(piece)
         teller.flush()
     assert told(heard, 2) == [(0, "User wants Paris."), (0, "Paris.")]
+
+
+def test_the_text_of_a_speculative_answer_is_not_published(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["first", "second", "third"], evaluate=[0.2, 0.9])
+    job_id = driver.submit(stream=True, evaluation={"when": "overlap"})
+    with hearing(driver.services, job_id) as pubsub:
+        driver.run(job_id)
+        last = DeltaPublisher(driver.services.queue, replace(SLOT, job_id=job_id), 1, lambda: True)
+        last("the end")
+        last.flush()
+        texts = [text for _, text in told(pubsub, 2)]
+    assert texts == ["first", "the end"]
+    assert driver.iterations(job_id)[1].answer == "second"
