@@ -10,6 +10,7 @@ from redraft.datasets.columns import suggestion
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import BadRow, Row, RowReader
+from redraft.domain.jobs.attachments import Attachment
 from redraft.domain.jobs.requests import dump
 from redraft.errors import FieldError, Invalid
 
@@ -88,7 +89,9 @@ class Report:
         self.unpriced_models = sorted({*self.unpriced_models, *cost.unpriced_models})
         if len(self.samples) < SAMPLES:
             own = {"line": item.line, "custom_id": item.custom_id, "kind": item.kind.value}
-            self.samples.append({**own, **dump(item.request)})
+            # Without the data of files, which can have megabytes
+            files = [each.stored if isinstance(each, Attachment) else each for each in item.request.attachments]
+            self.samples.append({**own, **dump(item.request.model_copy(update={"attachments": files}))})
 
 
 def no_good_rows(bad: Sequence[BadRow]) -> Invalid:

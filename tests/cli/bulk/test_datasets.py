@@ -143,6 +143,11 @@ def test_files_beside_the_dataset_are_attached(shell: Shell) -> None:
     checked = shell.run("datasets", "check", file, "--crit", "x")
     assert checked.code == 6
     assert "line 3: attachments.0: '../a.png' must be relative" in checked.out
+    samples = shell.run("datasets", "check", file, "--crit", "x", "--json").data["samples"]
+    shown = [each for sample in samples for each in sample["attachments"]]
+    assert [(each["media_type"], each["size"], "data" in each) for each in shown] == [
+        ("image/png", len(PNG), False)
+    ] * 2
     dataset = shell.run("datasets", "import", file).out.strip()
     items = shell.run("datasets", "show", dataset, "--json").data["items"]
     sent = [each["fields"] and each["fields"]["attachments"] for each in items]
