@@ -289,3 +289,12 @@ def test_a_key_that_reads_changes_nothing(start_api: Callable[..., ApiServer], s
     assert json.loads(client.get("/jobs/export").text)["id"] == job_id
     drain(services)
     assert statuses(services)[job_id] == "succeeded"
+
+
+def test_sixteen_jobs_fit_a_screen(visit: Callable[..., Visitor], submit_job: Callable[..., str]):
+    for _ in range(20):
+        submit_job(instruct="Say why the sky is blue, and why the sunset is red, in words for a ten-year-old. " * 3)
+    page = visit(viewport={"width": 1440, "height": 900}).go("/jobs")
+    fit = "[...document.querySelectorAll('[data-row]')].filter(row => row.getBoundingClientRect().bottom <= 900).length"
+    assert page.evaluate(fit) >= 16
+    assert width_of(page) <= 1440
