@@ -46,6 +46,7 @@ from api.routes.bulk import datasets, run_results, runs
 from api.routes.jobs import history, jobs, submitting, webhooks
 from redraft.logs import configure_logs
 from redraft.operations.admin.metrics import Metrics
+from redraft.operations.admin.setting_errors import load_settings_or_exit
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.setting_values import redis_url
@@ -68,7 +69,7 @@ def create_app(
 ) -> FastAPI:
     """Create the API as an ASGI app. Without `settings`, read them from the environment and configure logging."""
     if settings is None:
-        settings = Settings()
+        settings = load_settings_or_exit()
         _configure_logging(settings)
     refuse_clash(settings.root_path, _routes())
     large = Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")

@@ -10,6 +10,7 @@ from redraft.errors import RedraftError
 from redraft.logs import configure_logs
 from redraft.messages import StepMessage
 from redraft.operations.admin.deliveries import Deliverer
+from redraft.operations.admin.setting_errors import load_settings_or_exit
 from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.calls.step_work import Work
 from redraft.operations.steps.engine import QUICK_THREADS, Engine
@@ -17,7 +18,6 @@ from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.queue import canary_listener, celery_options
 from redraft.runtime import build_runtime
-from redraft.settings import Settings
 from worker.consumer import STEPS, StepTask
 from worker.monitoring import Monitor
 from worker.step_exceptions import handle_failures
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 # The part of the grace period for webhooks that are still being sent at the end
 _LAST_DELIVERIES_S = 3.0
 
-settings = Settings()
+settings = load_settings_or_exit()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
 # Created at the import, before any thread needs them. They connect on first use

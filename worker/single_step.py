@@ -7,11 +7,11 @@ from redraft.domain.jobs.states import Step
 from redraft.embedded.parent_death import end_with_parent
 from redraft.logs import configure_logs
 from redraft.messages import StepMessage
+from redraft.operations.admin.setting_errors import load_settings_or_exit
 from redraft.operations.steps.engine import Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.runtime import build_runtime
-from redraft.settings import Settings
 from worker.freeze_detection import end_when_frozen
 from worker.step_exceptions import handle_failures
 from worker.timers_and_shutdown import Schedule
@@ -19,7 +19,7 @@ from worker.timers_and_shutdown import Schedule
 
 def main(step: str, job_id: str, step_no: str) -> int:
     """Execute a step that has lost its workers, and notify other workers of the next step."""
-    settings = Settings()
+    settings = load_settings_or_exit()
     configure_logs(settings.log_level, settings.log_format)
     services = build_runtime(settings)
     engine = Engine()

@@ -20,18 +20,9 @@ _FIXED_AT = {"too_many_judge_calls": "/evaluation/samples"}
 
 def load_settings() -> "Settings":
     """Read the settings. Raises Invalid if a value is wrong. Each error names its setting."""
-    from pydantic import ValidationError
+    from redraft.operations.admin import setting_errors
 
-    from redraft.cli import setting_errors
-    from redraft.settings import Settings
-
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        raise Invalid("A setting has a wrong value.", setting_errors.errors_of(error)) from error
-    except ValueError as error:
-        raise Invalid(setting_errors.unreadable(error)) from error
-    return settings
+    return setting_errors.load_settings()
 
 
 @contextmanager

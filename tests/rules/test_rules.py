@@ -18,7 +18,7 @@ from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
 COMMITTERS = {"redraft/storage/engine/unit_of_work.py", "redraft/storage/engine/schema.py"}
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
-    "redraft/cli/setting_errors.py": "asks which of two names a setting has, to name it in a message",
+    "redraft/operations/admin/setting_errors.py": "asks which of two names a setting has, to name it in a message",
     "redraft/embedded/stacks.py": "hands its own environment on to the processes it starts",
     "redraft/cli/admin/serving.py": "hands its options on to the settings of this process, reads nothing",
 }

@@ -1,4 +1,4 @@
-"""Words errors of the settings: each names the setting, or its place in `redraft.toml`, and never its value."""
+"""Reads the settings. Each error names the setting, or its place in `redraft.toml`, and never its value."""
 
 import os
 import re
@@ -10,19 +10,39 @@ from dotenv import dotenv_values
 from pydantic import ValidationError
 
 from redraft.endpoints import CheckEndpoint, Endpoint, ModelLimit, ModelPrice
-from redraft.errors import FieldError
+from redraft.errors import FieldError, Invalid
+from redraft.settings import Settings
 
 _UNREADABLE = re.compile(r'error parsing value for field "(\w+)" from source "(\w+)"')
 _FIELDS = [name for kind in (Endpoint, CheckEndpoint, ModelPrice, ModelLimit) for name in kind.model_fields]
 
 
-def errors_of(error: ValidationError) -> tuple[FieldError, ...]:
+def load_settings() -> Settings:
+    """Read the settings. Raises Invalid if a value is wrong. Each error names its setting."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise Invalid("A setting has a wrong value.", _errors_of(error)) from error
+    except ValueError as error:
+        raise Invalid(_unreadable(error)) from error
+
+
+def load_settings_or_exit() -> Settings:
+    """Read the settings of a server process. A wrong value ends the process with a message and exit code 1."""
+    try:
+        return load_settings()
+    except Invalid as error:
+        lines = (f"  {each.pointer}: {each.detail}" for each in error.errors)
+        raise SystemExit("\n".join([str(error), *lines])) from None
+
+
+def _errors_of(error: ValidationError) -> tuple[FieldError, ...]:
     """Return the errors of the settings. They omit the input, because the input can be a secret."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     return tuple(FieldError(_place(each["loc"]), _message(each), each["type"]) for each in found)
 
 
-def unreadable(error: ValueError) -> str:
+def _unreadable(error: ValueError) -> str:
     """Return the message for settings that cannot be read."""
     found = _UNREADABLE.search(str(error))
     if found is None:
