@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
@@ -13,6 +12,7 @@ from api.pages.jobs.job_answers import RENDERED_CHARS_MAX, answer_of, pending_of
 from api.pages.jobs.job_calls import changes_of, messages_of, neighbors_of, reply_of, verdict_of
 from api.pages.jobs.job_charts import draw_scores, draw_waterfall
 from api.pages.jobs.job_frame import JobIdOf, job_page
+from api.pages.jobs.job_progress import best_attempts, by_number, continuations_after, strip_of
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.new.fields import LABELS
 from api.pages.parts.forms import Filled
@@ -21,8 +21,7 @@ from redraft.domain.text.diffs import DiffPart
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
-from redraft.operations.jobs.diffs import AnswerDiff, diff_of, score_of
-from redraft.operations.jobs.iterations import Iteration
+from redraft.operations.jobs.diffs import AnswerDiff, diff_of
 from redraft.operations.jobs.views import HistoryView
 
 router = pages_router("/jobs/{job_id}")
@@ -114,14 +113,16 @@ def _pretty(value: Any) -> str:
 
 
 def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
+    best = best_attempts(view.iterations)
     return job_page(
         request,
         "job/answer.html",
         view,
         status=status,
+        strip=strip_of(view.job, best),
         answer=answer_of(view.job, view.iterations, request.query_params.get("view")),
         pending=pending_of(view.job, view.iterations),
-        attempts=best_attempts(view.iterations),
+        attempts=best,
         form=form,
         labels=LABELS,
     )
@@ -139,7 +140,9 @@ def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, s
         view,
         tab="/iterations",
         status=status,
-        groups=_by_number(view.iterations),
+        strip=strip_of(view.job, best),
+        groups=by_number(view.iterations),
+        continued=continuations_after(view.iterations, view.continued),
         best=best,
         best_ids={each.id for each in best},
         chart=draw_scores(view.matrix, view.job.progress.score_threshold),
@@ -150,15 +153,6 @@ def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, s
         diff_parts=list(readable(diff.parts)) if diff else [],
         form=form,
     )
-
-
-def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:
-    """Return the candidate with the highest score of each iteration."""
-    return [max(group, key=score_of) for _, group in _by_number(iterations)]
-
-
-def _by_number(iterations: Sequence[Iteration]) -> list[tuple[int, list[Iteration]]]:
-    return [(number, list(group)) for number, group in groupby(iterations, key=lambda each: each.number)]
 
 
 def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:

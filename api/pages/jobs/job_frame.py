@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -65,6 +66,7 @@ def job_page(
         live_on=_NEWS,
         stop_words=stop_words(job, view.facts.held_back),
         remedy=REMEDIES.get(job.error["code"]) if job.error else None,
+        running_since=job.created_at + timedelta(milliseconds=view.facts.idle_ms),
         step_words=STEPS.get(job.progress.step or ""),
         generators=_models(job.request.get("model")),
         evaluators=job.request.get("evaluation", {}).get("panel") or _models(job.request.get("evaluator_model")),

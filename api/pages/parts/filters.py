@@ -28,6 +28,14 @@ def ago(moment: datetime | None) -> Markup | str:
     return Markup('<time datetime="{}" title="{}">{} ago</time>').format(exact, exact, words)
 
 
+def elapsed(since: datetime) -> Markup:
+    """Return the duration of something that still runs as HTML, which a script of the page keeps up to date."""
+    seconds = int(max(0.0, (datetime.now(UTC) - since.astimezone(UTC)).total_seconds()))
+    words = f"{seconds} s" if seconds < 60 else duration(seconds * 1000)
+    exact = since.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}" title="since {}" data-elapsed>{}</time>').format(exact, exact, words)
+
+
 def offset(moment: str, start: datetime) -> str:
     """Return the time from the start of a job to an event, such as `+0.25 s`. `moment` is in the form of RFC 3339."""
     return f"{(datetime.fromisoformat(moment) - start).total_seconds():+.2f} s"

@@ -114,7 +114,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=filters.shown,
     )
-    names = ("ago", "duration", "usd", "score", "count", "clip", "since", "breakable", "offset")
+    names = ("ago", "duration", "usd", "score", "count", "clip", "since", "breakable", "offset", "elapsed")
     job_names = ("ending", "repeats_criteria", "criteria_words", "beside_criteria")
     known: dict[str, Any] = made.filters
     known |= {name: getattr(filters, name) for name in names}

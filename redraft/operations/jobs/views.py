@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.loop import passes
-from redraft.domain.jobs.states import JobStatus
+from redraft.domain.jobs.states import JobStatus, StopReason
 from redraft.domain.jobs.time_intervals import covered
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries
@@ -46,11 +46,13 @@ class JobFacts:
         held_back: the shortcomings of the best answer, if it was not accepted although its score reaches the threshold.
         idle_ms: the total time between each end of the job and the next continuation.
         has_open_call: whether the job was canceled and a call is still open.
+        step_since: when the current step began, or began to wait for a worker; None if the job has ended.
     """
 
     held_back: tuple[str, ...]
     idle_ms: int
     has_open_call: bool
+    step_since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,12 @@ class RequestView(JobView):
 
 @dataclass(frozen=True, slots=True)
 class HistoryView(JobView):
+    """A job with its iterations, their ratings, and the events of its continuations."""
+
     iterations: list[Iteration]
     matrix: CriteriaMatrix
     ratings: list[Rating]
+    continued: list[Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +126,8 @@ def view_request(services: Services, job_id: str) -> RequestView:
     """View a job with the requests of its continuations. Raises NotFound if there is no such job."""
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
-        continued = events.of_types(connection, job_id, ("job.continued",)) if record.continuations else []
-    return RequestView(*common, [event_resource(each) for each in continued])
+        continued = _continued(connection, record)
+    return RequestView(*common, continued)
 
 
 def view_history(services: Services, job_id: str) -> HistoryView:
@@ -132,7 +137,8 @@ def view_history(services: Services, job_id: str) -> HistoryView:
         written = queries.iterations_of(connection, record)
         matrix = iterations.criteria_matrix(history.iterations_of(connection, record))
         rated = [rating_resource(each) for each in ratings.of_job(connection, job_id)]
-    return HistoryView(*common, written, matrix, rated)
+        continued = _continued(connection, record)
+    return HistoryView(*common, written, matrix, rated, continued)
 
 
 def view_calls(services: Services, job_id: str) -> CallsView:
@@ -161,13 +167,26 @@ def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
     return EventsView(*common, shown, len(found) > EVENTS_MAX, [delivery_resource(each) for each in sent])
 
 
+def _continued(connection: Connection, job: JobRecord) -> list[Event]:
+    found = events.of_types(connection, job.id, ("job.continued",)) if job.continuations else []
+    return [event_resource(each) for each in found]
+
+
 def _facts_of(connection: Connection, job: JobRecord) -> JobFacts:
     # Every page of a job needs the facts, so each query is made only for jobs that can have the fact
     return JobFacts(
         held_back=tuple(_held_back(connection, job)) if _has_score(job) else (),
         idle_ms=_idle_ms(connection, job) if job.continuations else 0,
         has_open_call=job.status == JobStatus.CANCELED and calls.has_open(connection, job.id),
+        step_since=_step_since(connection, job),
     )
+
+
+def _step_since(connection: Connection, job: JobRecord) -> datetime | None:
+    if job.finished_at is not None and job.stop_reason != StopReason.ANSWERED:
+        return None
+    begins = ("job.queued", "job.continued", "iteration.started", "iteration.generated", "iteration.evaluated")
+    return max((at for _, at in events.times(connection, job.id, begins)), default=job.created_at)
 
 
 def _has_score(job: JobRecord) -> bool:

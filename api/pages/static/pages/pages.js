@@ -8,10 +8,15 @@
     const [, unit, name] = steps.find(([limit]) => seconds < limit);
     return `${Math.floor(seconds / unit)} ${name}`;
   }
+  function elapsed(seconds) {
+    const [minutes, rest] = [Math.floor(seconds / 60), Math.floor(seconds % 60)];
+    if (minutes >= 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+    return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
+  }
   function updateTimes() {
     for (const time of document.querySelectorAll("time[datetime]")) {
       const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
-      const words = `${since(seconds)} ago`;
+      const words = "elapsed" in time.dataset ? elapsed(seconds) : `${since(seconds)} ago`;
       if (time.textContent !== words) time.textContent = words;
     }
   }
@@ -47,6 +52,13 @@
     draft.dataset.piece = piece;
     draft.hidden = false;
     draft.append(reveal(delta.text));
+  }
+  // The text of an earlier iteration leaves the place of the next one, which may not have begun yet.
+  function clearDraft() {
+    const draft = document.getElementById("draft");
+    if (!draft || !(parseInt(draft.dataset.piece, 10) < Number(draft.parentElement.dataset.iteration))) return;
+    draft.textContent = "";
+    draft.hidden = true;
   }
   // Control characters become visible, as on the server (redraft/domain/text/screens.py).
   const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
@@ -179,6 +191,7 @@
   const announced = new Map();
   function onSwap(event) {
     refresh();
+    clearDraft();
     checkTimer = setTimeout(check, checkEveryMs);
   for (const element of document.querySelectorAll("[data-announce]")) {
       if (element.dataset.title) document.title = element.dataset.title;

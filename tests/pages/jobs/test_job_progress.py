@@ -1,0 +1,80 @@
+"""What a job's pages show while it goes on: its steps in a line, durations, and what a person said in between."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import update
+
+from redraft.domain.jobs.requests import ContinueJob
+from redraft.operations.jobs import lifecycle
+from redraft.operations.services import Services
+from redraft.storage.engine.tables import jobs
+from tests.model_server import ModelServer
+from tests.support.html_pages import HtmlPage, Reader, text_of
+from tests.support.rows.verdicts import add_iteration, add_judged
+from tests.support.shells import drain
+
+Stored = Callable[..., str]
+Submit = Callable[..., str]
+
+
+def set_step(services: Services, job_id: str, **values: Any) -> None:
+    now = datetime.now(UTC)
+    with services.database.write() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(status="running", started_at=now, **values))
+
+
+def strip_of(page: HtmlPage) -> list[str]:
+    [strip] = page.of_class("steps")
+    return page.texts("li", strip)
+
+
+def test_a_live_job_shows_its_past_current_and_coming_iterations(
+    reader: Reader, services: Services, submit_job: Submit
+):
+    job_id = submit_job(iter_max=9)
+    assert re.fullmatch(
+        r"1 waiting for a worker, \d+ s\|2\|3\|4\|5 more", "|".join(strip_of(reader.go(f"/jobs/{job_id}")))
+    )
+    add_judged(services, job_id, passed=False, score=0.2)
+    add_iteration(services, job_id, 2)
+    set_step(services, job_id, step="evaluate", iteration=2)
+    for path in ("", "/iterations"):
+        steps = strip_of(reader.go(f"/jobs/{job_id}{path}"))
+        assert re.fullmatch(r"1 ✗\s?not passed 0\.20\|2 evaluating, \d+ s\|3\|4\|5\|4 more", "|".join(steps)), steps
+    page = reader.go(f"/jobs/{job_id}")
+    [current] = page.all("li[@aria-current='step']")
+    assert "data-elapsed" in page.one("time", current).attrib
+    set_step(services, job_id, step="generate")
+    assert "3 generating, " in strip_of(reader.go(f"/jobs/{job_id}"))[2]
+
+
+def test_the_durations_of_a_live_job_go_on(reader: Reader, services: Services, submit_job: Submit):
+    job_id = submit_job()
+    begun = datetime.now(UTC) - timedelta(minutes=3, seconds=5)
+    set_step(services, job_id, created_at=begun)
+    [duration] = [each for each in reader.go(f"/jobs/{job_id}/request").all("dd") if "so far" in text_of(each)]
+    assert re.fullmatch(r"3 min \d+ s so far", text_of(duration))
+
+
+def test_an_ended_job_has_no_strip(reader: Reader, stored: Stored):
+    page = reader.go(f"/jobs/{stored()}")
+    assert page.of_class("steps") == []
+    assert page.all("time[@data-elapsed]") == []
+
+
+def test_a_continuation_divides_the_iterations_and_shows_the_guidance(
+    reader: Reader, services: Services, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=["One.", "Two."], evaluate=[0.3, 0.9])
+    job_id = stored(iter_max=1)
+    lifecycle.continue_job(services, job_id, ContinueJob(guidance="Say <b>why</b>.", iter_max=1))
+    page = reader.go(f"/jobs/{job_id}/iterations")
+    assert "Say <b>why</b>." in text_of(page.of_class("continuation")[0])
+    drain(services)
+    page = reader.go(f"/jobs/{job_id}/iterations")
+    parts = page.one("section[@id='live']").findall("section")
+    order = [each.get("id") or each.get("class", "") for each in parts]
+    assert order[-3:] == ["iteration-2", "continuation", "iteration-1"]
