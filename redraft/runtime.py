@@ -13,8 +13,8 @@ from redraft.settings import Settings
 from redraft.storage.engine.unit_of_work import Database
 
 
-def build_runtime(settings: Settings, *, database_connections: int = 10) -> Services:
-    """Build the services, which connect on first use.
+def build_runtime(settings: Settings, *, database_connections: int = 10, plans_once: bool = False) -> Services:
+    """Build the services, which connect on first use. `plans_once` is a parameter of `Database`.
 
     Raises Invalid if a file of an own profile or generator template is wrong.
     """
@@ -23,7 +23,7 @@ def build_runtime(settings: Settings, *, database_connections: int = 10) -> Serv
     queue = Queue(settings)
     return Services(
         settings=settings,
-        database=Database(settings.effective_database_url, pool_size=database_connections),
+        database=Database(settings.effective_database_url, pool_size=database_connections, plans_once=plans_once),
         queue=queue,
         limiter=RateLimiter(settings, queue.notify),
         providers=ProviderCatalog(settings),

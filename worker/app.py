@@ -34,7 +34,7 @@ settings = load_settings_or_exit()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
 # Created at the import, before any thread needs them. They connect on first use
-services = build_runtime(settings, database_connections=QUICK_THREADS)
+services = build_runtime(settings, database_connections=QUICK_THREADS, plans_once=True)
 engine = Engine()
 monitor = Monitor()
 lease_holder = LeaseHolder(settings, abort=engine.abort)

@@ -29,13 +29,21 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
     An answered job is complete when its answer is evaluated.
     The caller has stored the last evaluations. `job` is the record of the job before the end.
     """
-    if values is None or values.get("stop_reason") in {None, StopReason.ANSWERED}:
+    if values is None or not needs_completion(job, values):
         return
     _observe(connection, job, values)
     if job.run_id is not None:
         run_items.end_item(connection, job.id, values["status"])
         # The scheduler reads the new status of the item, so it must be notified after the commit
         notify_after_commit(connection, "runs")
+
+
+def needs_completion(job: JobRecord, values: Mapping[str, Any]) -> bool:
+    """Whether `complete` has something to store, so that one statement cannot store the step."""
+    reason = values.get("stop_reason")
+    if reason in {None, StopReason.ANSWERED}:
+        return False
+    return job.run_id is not None or (reason == StopReason.ACCEPTED and _has_ranked_sources(job))
 
 
 def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from redraft.domain.jobs.states import Step
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.fault_points import FaultPoint, reached
-from redraft.operations.results.completion import complete
+from redraft.operations.results.completion import complete, needs_completion
 from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
@@ -40,11 +40,7 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
     persist = step.services.database.persist
     try:
         # `_store_alone` is one statement. If it changes no row, `_store` finds out why in a transaction
-        is_ours = (
-            following is not None
-            and _is_plain(step, result)
-            and persist(partial(timed, _store_alone), for_s=RECORD_REPLY_S, is_alone=True)
-        )
+        is_ours = _is_plain(step, result) and persist(partial(timed, _store_alone), for_s=RECORD_REPLY_S, is_alone=True)
         is_ours = is_ours or persist(partial(timed, _store), for_s=RECORD_REPLY_S)
     except _CameSecond:
         _start_over(step, result.outcomes)
@@ -74,7 +70,9 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
 
 
 def _is_plain(step: StepContext, result: StepResult) -> bool:
-    """Whether one statement can store the step: the step made one call, and locks no row of another job."""
+    """Whether one statement can store the step: it made one call, and changes no other job, run or observation."""
+    if result.values is None or needs_completion(step.job, result.values):
+        return False
     opened = [outcome for outcome in result.outcomes if outcome.call_id and outcome.row_update]
     return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
 

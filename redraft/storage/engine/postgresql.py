@@ -31,8 +31,11 @@ _ALONE = "redraft_alone"
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
 
-def make_engine(url: URL, pool_size: int) -> Engine:
-    """Create an engine with a pool of connections."""
+def make_engine(url: URL, pool_size: int, *, plans_once: bool = False) -> Engine:
+    """Create an engine with a pool of connections.
+
+    With `plans_once`, a direct connection plans a prepared statement only once, without regard to its parameters.
+    """
     engine = create_engine(
         url,
         hide_parameters=True,
@@ -47,7 +50,7 @@ def make_engine(url: URL, pool_size: int) -> Engine:
         pool_use_lifo=True,
         connect_args=_CONNECT_ARGS,
     )
-    preparation = _StatementPreparation()
+    preparation = _StatementPreparation(plans_once=plans_once)
     event.listen(engine, "connect", preparation.on_connect)
     event.listen(engine, "begin", _begin)
     event.listen(engine, "handle_error", preparation.on_error)
@@ -81,8 +84,9 @@ def _ends_connection(sqlstate: str) -> bool:
 class _StatementPreparation:
     """Decides whether the connections of one engine prepare statements on the server."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, plans_once: bool) -> None:
         self._is_off = False
+        self._settings = (*_TIMEOUTS, "plan_cache_mode=force_generic_plan") if plans_once else _TIMEOUTS
 
     def on_connect(self, connection: Any, record: ConnectionPoolEntry) -> None:
         import psycopg
@@ -94,7 +98,7 @@ class _StatementPreparation:
         # them takes longer than executing them
         connection.prepare_threshold = 1 if is_direct else None
         if is_direct:
-            connection.execute(";".join(f"SET {timeout}" for timeout in _TIMEOUTS))
+            connection.execute(";".join(f"SET {setting}" for setting in self._settings))
 
     def on_error(self, context: ExceptionContext) -> None:
         sqlstate = getattr(context.original_exception, "sqlstate", None)

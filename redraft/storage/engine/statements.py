@@ -154,16 +154,14 @@ def _dependent_statement(first: sa.Update, others: tuple[sa.Update, ...], shapes
     done = first.cte("first")
     is_done = sa.exists(sa.select(sa.literal(1)).select_from(done))
     changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
-    added = [_dependent_insert(part, *shape, is_done).cte(f"part{part}") for part, shape in enumerate(shapes)]
+    added = [_dependent_insert(part, *shape, done).cte(f"part{part}") for part, shape in enumerate(shapes)]
     returned = (sa.select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
     return sa.select(*returned).add_cte(*added)
 
 
-def _dependent_insert(
-    part: int, table: sa.Table, names: tuple[str, ...], count: int, when: sa.ColumnElement[bool]
-) -> sa.Insert:
+def _dependent_insert(part: int, table: sa.Table, names: tuple[str, ...], count: int, done: sa.CTE) -> sa.Insert:
     rows = [
-        sa.select(*(_typed(value, table.c[name].type) for name, value in row.items())).where(when)
+        sa.select(*(_typed(value, table.c[name].type) for name, value in row.items())).select_from(done)
         for row in _rows_of(part, table, names, count)
     ]
     return sa.insert(table).from_select(list(_rows_of(part, table, names, 1)[0]), sa.union_all(*rows))

@@ -29,13 +29,19 @@ _CHANGED = "redraft_news"
 
 
 class Database:
-    """The database engine of a process. `read()` and `write()` open a unit of work."""
+    """The database engine of a process. `read()` and `write()` open a unit of work.
 
-    def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = CLOCK) -> None:
+    `plans_once` is for a process that repeats a few statements: PostgreSQL plans each of them only once per connection.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = CLOCK, plans_once: bool = False) -> None:
         self.url = _read_url(url)
         self._clock = clock
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = self._sqlite_engine(pool_size) if self.is_sqlite else postgresql.make_engine(self.url, pool_size)
+        if self.is_sqlite:
+            self.engine = self._sqlite_engine(pool_size)
+        else:
+            self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
         self._alone = self.engine if self.is_sqlite else postgresql.without_begin(self.engine)
         # The threads of a process wait here for their turn. SQLite's own wait polls, so that some threads starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()

@@ -1,8 +1,10 @@
 """One worker that goes on with its job: what holds for single steps holds for a row of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs.lifecycle import cancel, continue_job
@@ -52,6 +54,28 @@ def test_a_worker_does_a_whole_job_and_tells_the_same_as_one_that_is_rung_for_ea
         "lost_leases",
     ):
         assert getattr(one, name) == getattr(other, name), name
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("sources", "count"), [([], 1), ([{"content": "A word.", "relevance_score": 0.5}], 2)])
+def test_only_the_first_step_and_an_end_with_an_observation_need_a_transaction(
+    driver: Driver, model_server: ModelServer, sources: list[dict[str, Any]], count: int
+):
+    database = driver.services.database
+    if database.is_sqlite:
+        pytest.skip("SQLite begins a transaction for each step")
+    begun: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        begun.extend([statement] if statement == "BEGIN" else [])
+
+    model_server.script(generate=["One word [Source 1].", "A word [Source 1]."], evaluate=[0.4, 0.9])
+    job_id = driver.submit(sources=sources)
+    event.listen(database.engine, "before_cursor_execute", note)
+    driver.go_on(job_id)
+    # One further transaction is the driver's own, which reads the due step
+    assert len(begun) - 1 == count
+    assert driver.job(job_id).stop_reason == "accepted"
 
 
 @pytest.mark.both_databases

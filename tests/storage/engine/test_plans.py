@@ -79,15 +79,18 @@ def full(database: Database) -> Database:
 
 
 @contextmanager
-def explained(connection: Connection) -> Iterator[list[str]]:
-    """The plans of all statements that are executed meanwhile."""
+def explained(connection: Connection, *, is_generic: bool = False) -> Iterator[list[str]]:
+    """The plans of all statements that are executed meanwhile; if `is_generic`, those without values of parameters."""
     plans: list[str] = []
     prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
 
     def explain(_conn: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         if statement.startswith(("EXPLAIN", "BEGIN")):
             return
-        cursor.execute(prefix + statement, parameters)
+        if is_generic:
+            cursor.execute(f"EXPLAIN (GENERIC_PLAN) {statement}", prepare=False)
+        else:
+            cursor.execute(prefix + statement, parameters)
         plans.append("\n".join(str(row[-1]) for row in cursor.fetchall()))
 
     event.listen(connection.engine, "before_cursor_execute", explain)
@@ -203,6 +206,21 @@ def test_no_statement_reads_a_whole_table(full: Database):
             connection.execute(text("SET LOCAL enable_seqscan = off"))
         for name, run in STATEMENTS.items():
             with explained(connection) as plans:
+                run(connection)
+            assert plans, name
+            found[name] = [line for plan in plans for line in whole_table_reads(plan)]
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_no_plan_depends_on_parameters(full: Database):
+    """Workers let PostgreSQL plan a statement once for all parameters."""
+    if full.is_sqlite:
+        pytest.skip("SQLite always plans without the values of parameters")
+    found: dict[str, list[str]] = {}
+    with full.write() as connection:
+        connection.execute(text("SET LOCAL enable_seqscan = off"))
+        for name, run in STATEMENTS.items():
+            with explained(connection, is_generic=True) as plans:
                 run(connection)
             assert plans, name
             found[name] = [line for plan in plans for line in whole_table_reads(plan)]

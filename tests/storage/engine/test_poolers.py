@@ -124,6 +124,14 @@ def test_a_direct_connection_prepares_its_statements_and_keeps_them_after_a_read
             assert connection.execute(text(TIMEOUTS)).one() == ("30s", "10s")
 
 
+@pytest.mark.parametrize(("options", "expected"), [({}, "auto"), ({"plans_once": True}, "force_generic_plan")])
+def test_only_a_process_that_asks_for_it_plans_once_for_all_parameters(
+    database_url: str, options: dict[str, Any], expected: str
+):
+    with closing(Database(database_url, **options)) as database, database.read() as connection:
+        assert connection.scalar(text("SELECT current_setting('plan_cache_mode')")) == expected
+
+
 @pytest.mark.parametrize("undo", ["DEALLOCATE ALL", "SELECT pg_terminate_backend(pg_backend_pid())"])
 def test_what_a_connection_has_lost_is_no_reason_to_lose_a_reply(on_postgresql: Database, undo: str):
     """As with a pooler that passes its server's number on: the session is another one than the driver knows."""
