@@ -15,7 +15,7 @@ from api.pages.new.form_errors import FormError, find_all, in_order, located, va
 from api.pages.new.job_forms import JobForm, KeptFile
 from api.pages.new.rubric_rows import FLAGS, KINDS, VALUES
 from api.pages.new.trials import Trial
-from api.pages.parts.forms import FormWithFilesOf, idempotency_of, new_token
+from api.pages.parts.forms import Form, FormWithFilesOf, idempotency_of, new_token
 from api.pages.parts.rendering import page, pages_router, see_other
 from api.pages.parts.snippets import Snippet, snippets_of
 from api.routes.jobs.submitting import draft
@@ -39,11 +39,13 @@ _NO_FILES = "The commands below leave out the images and PDFs."
 class _FormState:
     """The state of the form: its fields, its errors, its preview, and the draft of a model.
 
-    `focus` is the id of the field to continue with, and `added` the group that has a new empty row.
+    `focus` is the id of the field to continue with, and `added` the group that has a new empty row. If `is_inserted`, a
+    script inserts a part of the page; the status of an error would appear in the console of the browser.
     """
 
     form: JobForm
     token: str
+    is_inserted: bool = False
     errors: list[FormError] = field(default_factory=list[FormError])
     trouble: str | None = None
     status: int = 200
@@ -76,18 +78,19 @@ def show_new(request: Request, services: ServicesOf) -> Response:
 
 @router.post("/new")
 async def use_form(request: Request, context: ContextOf, sent: FormWithFilesOf) -> Response:
-    state = _FormState(JobForm.sent(sent), sent.text("token") or new_token())
-    state.form.kept = await run_in_threadpool(_kept_files, context.services, sent.texts("kept"))
-    verb = sent.text("do")
+    state, verb = await run_in_threadpool(_sent_state, context.services, sent), sent.text("do")
     if verb == "refine":
         if await _refine(context, state):
             await run_in_threadpool(_check, request, context.services, state)
     elif path := await run_in_threadpool(_act, request, context.services, state, verb):
         return see_other(path)
-    # A script inserts a part of this page. A status of an error would appear in the console of the browser
-    if sent.text("part"):
-        state.status = 200
     return await run_in_threadpool(_show, request, context.services, state, is_part=verb == "preview")
+
+
+def _sent_state(services: Services, sent: Form) -> _FormState:
+    state = _FormState(JobForm.sent(sent), sent.text("token") or new_token(), is_inserted=bool(sent.text("part")))
+    state.form.kept = _kept_files(services, sent.texts("kept"))
+    return state
 
 
 def _act(request: Request, services: Services, state: _FormState, verb: str) -> str | None:
@@ -245,7 +248,7 @@ def _show(request: Request, services: Services, state: _FormState, *, is_part: b
     return page(
         request,
         "new/preview.html" if is_part else "new/form.html",
-        200 if is_part else state.status,
+        200 if is_part or state.is_inserted else state.status,
         state=state,
         texts=state.form.texts,
         words={name: ". ".join(each) for name, each in words.items()},
