@@ -1,11 +1,11 @@
-"""Collects the data of the overview page: running jobs, figures of today, workers, problems of the installation.
+"""Collects the data of the overview page: running and ended jobs, workers, problems of the installation.
 
 The number of queries is fixed, and each query uses an index.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -20,10 +20,13 @@ from redraft.providers.catalog import DEFAULT_LOCAL
 from redraft.storage.admin import overview, workers
 from redraft.storage.bulk import run_items, runs
 from redraft.storage.bulk.runs import RunRecord
-from redraft.storage.engine.columns import database_time
+from redraft.storage.engine.columns import Period, database_time
 
 _JOBS = 8
 _RUNS = 5
+_SUMMED = ("ended", "succeeded", "failed", "canceled", "accepted", "cost_nano_usd", "unpriced_calls")
+_HISTORY: Mapping[Period, tuple[int, timedelta]] = {"hour": (24, timedelta(hours=1)), "day": (14, timedelta(days=1))}
+_LABELS: Mapping[Period, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d"}
 _STARTER = {True: "redraft serve", False: "redraft worker"}
 
 
@@ -45,28 +48,37 @@ _TINY = Problem(
 
 
 @dataclass(frozen=True, slots=True)
+class EndedJobs:
+    """The jobs that ended in an hour or on a day, in UTC. `cost_usd` is None if the price of any call is unknown."""
+
+    begin: datetime
+    ended: int
+    succeeded: int
+    failed: int
+    canceled: int
+    accepted: int
+    cost_usd: str | None
+
+    @property
+    def accepted_percent(self) -> int | None:
+        """The percentage of accepted jobs, rounded down, so that 99.9 % does not show as 100 %; None without jobs."""
+        return 100 * self.accepted // self.succeeded if self.succeeded else None
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """The figures at the top of the page. Today begins at midnight UTC.
 
     Attributes:
         oldest_wait_s: the longest time that a step of a queued job has been due; None if none is due.
-        cost_today: the cost of the jobs that ended today in USD; None if the price of any call is unknown.
+        history: the ended jobs of each of the last hours or days, earliest first.
     """
 
     queued: int
     running: int
     oldest_wait_s: float | None
-    ended_today: int
-    succeeded_today: int
-    failed_today: int
-    canceled_today: int
-    accepted_today: int
-    cost_today: str | None
-
-    @property
-    def accepted_percent(self) -> int | None:
-        """The percentage of accepted jobs, rounded down, so that 99.9 % does not show as 100 %; None without jobs."""
-        return 100 * self.accepted_today // self.succeeded_today if self.succeeded_today else None
+    today: EndedJobs
+    history: Sequence[EndedJobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +114,14 @@ class Overview:
     activity: Activity | None
 
 
-def view_overview(services: Services) -> Overview:
+def view_overview(services: Services, period: Period = "hour") -> Overview:
+    """Collect the data of the page. Its charts show the last 24 hours or the last 14 days."""
     checks = check_readiness(services)
     # The queries of the page fail if the schema is missing, and the page must still name the problem
     can_read = all(check.is_ready for check in checks if check.name in {"database", "migrations"})
     # Unready parts come first, since they block all jobs
     problems = [_problem_of(services, check) for check in checks if not check.is_ready] + _model_problems(services)
-    return Overview(problems, checks, _activity(services) if can_read else None)
+    return Overview(problems, checks, _activity(services, period) if can_read else None)
 
 
 def _problem_of(services: Services, check: Check) -> Problem:
@@ -153,10 +166,10 @@ def _workers(connection: Connection, services: Services) -> list[dict[str, Any]]
     return [{**each, "in_flight": in_flight.get(each["id"], 0)} for each in alive]
 
 
-def _activity(services: Services) -> Activity:
+def _activity(services: Services, period: Period) -> Activity:
     with services.database.read() as connection:
         return Activity(
-            figures=_figures(connection),
+            figures=_figures(connection, period),
             running=[_job_line(row) for row in overview.running(connection, limit=_JOBS)],
             last_jobs=[_job_line(row) for row in overview.last_ended(connection, limit=_JOBS)],
             last_runs=_runs(connection),
@@ -177,18 +190,29 @@ def _job_line(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figures(connection: Connection) -> Figures:
+def _figures(connection: Connection, period: Period) -> Figures:
     now = database_time(connection, ago_s=0).astimezone(UTC)
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    number, span = _HISTORY[period]
+    last = now.replace(hour=0 if period == "day" else now.hour, minute=0, second=0, microsecond=0)
+    begins = [last - span * ago for ago in reversed(range(number))]
+    rows = {row["period"]: row for row in overview.sum_up_ended(connection, period, since=begins[0])}
+    found = [(begin, rows.get(begin.strftime(_LABELS[period]))) for begin in begins]
+    # Both spans contain all of today
+    today = [row for begin, row in found if row and begin.date() == now.date()]
     live = overview.count_live(connection)
-    today = overview.sum_up_ended(connection, since=midnight)
     return Figures(
         queued=live.get("queued", 0),
         running=live.get("running", 0),
         oldest_wait_s=overview.waiting_s(connection),
-        **{f"{name}_today": today[name] for name in ("ended", "succeeded", "failed", "canceled", "accepted")},
-        cost_today=cost_usd(today["cost_nano_usd"], today["unpriced_calls"]),
+        today=_ended(last.replace(hour=0), today),
+        history=[_ended(begin, [row] if row else []) for begin, row in found],
     )
+
+
+def _ended(begin: datetime, rows: Sequence[Mapping[str, Any]]) -> EndedJobs:
+    sums = {name: sum(row[name] for row in rows) for name in _SUMMED}
+    cost = cost_usd(sums.pop("cost_nano_usd"), sums.pop("unpriced_calls"))
+    return EndedJobs(begin, **sums, cost_usd=cost)
 
 
 def _runs(connection: Connection) -> list[RunLine]:

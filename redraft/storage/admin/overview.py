@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Float, FromClause, Select, and_, cast, func, select
 
-from redraft.storage.engine.columns import DbNow, text_in
+from redraft.storage.engine.columns import DbNow, Period, text_in, utc_period
 from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import jobs
-from redraft.storage.jobs.jobs import count_accepted, is_accepted
+from redraft.storage.jobs.jobs import has_kept_acceptance, is_accepted
 from redraft.storage.jobs.transitions import is_live
 
 _TEXT_CHARS = 300
@@ -44,20 +44,41 @@ def count_live(connection: Connection) -> dict[str, int]:
     return dict(connection.execute(query).all())
 
 
-def sum_up_ended(connection: Connection, *, since: datetime) -> dict[str, int]:
-    """Return the outcomes and the cost of the jobs that ended after `since`, from an index alone."""
+def sum_up_ended(connection: Connection, period: Period, *, since: datetime) -> Rows:
+    """Return outcomes and cost of the jobs that ended after `since`, by hour or day, from an index alone.
 
-    def has_ended(table: FromClause) -> ColumnElement[bool]:
-        return and_(table.c.finished_at.is_not(None), table.c.finished_at >= since)
-
+    The rows are in the order of time. `period` is such as `2026-01-31T09` or `2026-01-31`, in UTC. An hour or day
+    without an end has no row.
+    """
     statuses = ("succeeded", "failed", "canceled")
-    query = select(
+    sums = _by_period(
+        connection,
+        jobs,
+        period,
         func.count().label("ended"),
         *(func.count().filter(jobs.c.status == status).label(status) for status in statuses),
-        count_accepted(connection, has_ended).label("accepted"),
+        func.count().filter(jobs.c.stop_reason == "accepted").label("accepted"),
         *(func.coalesce(func.sum(jobs.c[name]), 0).label(name) for name in ("cost_nano_usd", "unpriced_calls")),
-    ).where(has_ended(jobs))
-    return {name: int(number) for name, number in fetch_all(connection, query)[0].items()}
+        since=since,
+    ).subquery("sums")
+    # Only the results of continued jobs show whether they are accepted, and results are in no index
+    continued = jobs.alias("continued")
+    counted = _by_period(connection, continued, period, func.count().label("number"), since=since)
+    kept = counted.where(has_kept_acceptance(connection, continued)).subquery("kept")
+    accepted = sums.c.accepted + func.coalesce(kept.c.number, 0)
+    others = [column for column in sums.c if column.name != "accepted"]
+    query = select(*others, accepted.label("accepted")).outerjoin_from(sums, kept, sums.c.period == kept.c.period)
+    rows = fetch_all(connection, query.order_by(sums.c.period))
+    # On PostgreSQL the sum of bigint values is numeric
+    return [{name: value if name == "period" else int(value) for name, value in row.items()} for row in rows]
+
+
+def _by_period(
+    connection: Connection, table: FromClause, period: Period, *sums: ColumnElement[Any], since: datetime
+) -> Select[Any]:
+    label = utc_period(connection, table.c.finished_at, period)
+    has_ended = and_(table.c.finished_at.is_not(None), table.c.finished_at >= since)
+    return select(label.label("period"), *sums).where(has_ended).group_by(label)
 
 
 def waiting_s(connection: Connection) -> float | None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, String, and_, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, FromClause, and_, cast, func, select
 
+from redraft.storage.engine.columns import utc_period
 from redraft.storage.engine.query_parts import fetch_all, matches
 from redraft.storage.engine.tables import TOKENS, calls, jobs
 
@@ -29,10 +30,7 @@ def total(connection: Connection, criteria: UsageFilter) -> Mapping[str, Any]:
 
 def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) -> list[dict[str, Any]]:
     """Return the sums of each day (UTC) and model, newest day first."""
-    if connection.dialect.name == "sqlite":
-        day = func.substr(cast(calls.c.finished_at, String), 1, 10)
-    else:
-        day = func.to_char(func.timezone("UTC", calls.c.finished_at), "YYYY-MM-DD")
+    day = utc_period(connection, calls.c.finished_at, "day")
     query = select(day.label("day"), calls.c.model, *_SUMS).where(*_conditions(criteria)).group_by(day, calls.c.model)
     return fetch_all(connection, query.order_by(day.desc(), calls.c.model).limit(limit))
 

@@ -1,7 +1,7 @@
 """Column types and expressions that mean the same on SQLite and PostgreSQL."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from pydantic_core import from_json, to_json
@@ -13,6 +13,9 @@ from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json
 # No integer that `clean_json` replaces is this short
 _SHORT_BYTES_MAX = 4000
 _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
+_PERIODS = {"hour": (13, 'YYYY-MM-DD"T"HH24'), "day": (10, "YYYY-MM-DD")}
+
+Period = Literal["hour", "day"]
 
 
 class UtcTime(sa.TypeDecorator[datetime]):
@@ -66,6 +69,14 @@ def _now_on_sqlite(element: DbNow, compiler: Any, **kw: Any) -> str:
     if not len(element.clauses):
         return "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
     return f"strftime('%Y-%m-%dT%H:%M:%fZ', 'now', {compiler.process(element.clauses, **kw)} || ' seconds')"
+
+
+def utc_period(connection: sa.Connection, column: sa.ColumnElement[datetime], period: Period) -> sa.ColumnElement[str]:
+    """Return an expression for the hour or day (UTC) of a time, such as `2026-01-31T09` or `2026-01-31`."""
+    length, form = _PERIODS[period]
+    if connection.dialect.name == "sqlite":
+        return sa.func.substr(sa.cast(column, sa.String), 1, length)
+    return sa.func.to_char(sa.func.timezone("UTC", column), form)
 
 
 class CleanText(sa.TypeDecorator[str]):

@@ -115,11 +115,15 @@ def count_accepted(
     """
     accepted = sa.func.count().filter(jobs.c.stop_reason == "accepted")
     continued = jobs.alias("continued")
+    kept = sa.select(sa.func.count()).where(has_kept_acceptance(connection, continued), condition(continued))
+    return accepted + kept.scalar_subquery()
+
+
+def has_kept_acceptance(connection: sa.Connection, continued: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether the answer of a continued job is still accepted, although the continuation has another stop reason."""
     # A literal, because SQLite does not use the partial index for a parameter
     is_continued = continued.c.continuations > sa.literal_column("0")
-    is_kept = sa.and_(continued.c.stop_reason != "accepted", has_success(connection, continued))
-    kept = sa.select(sa.func.count()).where(is_continued, condition(continued), is_kept).scalar_subquery()
-    return accepted + kept
+    return sa.and_(is_continued, continued.c.stop_reason != "accepted", has_success(connection, continued))
 
 
 def get(connection: sa.Connection, job_id: str) -> JobRecord | None:

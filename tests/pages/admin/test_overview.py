@@ -3,16 +3,18 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from sqlalchemy import event
+from sqlalchemy import event, update
 
 from api.pages.parts.filters import UNKNOWN
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
+from redraft.storage.engine.tables import jobs
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.pages.conftest import Visitor
@@ -81,7 +83,7 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor], stored: Callable[..., st
     page = visitor.go("/")
     assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
-    label = "getComputedStyle(document.querySelectorAll('.cards td')[2], '::before').content"
+    label = "getComputedStyle(document.querySelectorAll('.lines.cards td')[2], '::before').content"
     assert "Iterations" in page.evaluate(label)
     visitor.check_accessible(in_the_dark=True)
 
@@ -169,3 +171,50 @@ def test_the_number_of_queries_does_not_grow(
     with counted(context) as after:
         client.get("/")
     assert len(after) == len(before) < 25
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_charts_and_their_table_show_ended_jobs_by_hour_and_by_day(
+    reader: Reader, services: Services, stored: Callable[..., str], submit_job: Callable[..., str]
+):
+    stored()
+    stored(score_threshold=0.95, iter_max=1)
+    late = stored()
+    lifecycle.cancel(services, submit_job())
+    now = datetime.now(UTC)
+    older = {"finished_at": now - timedelta(hours=25), "cost_nano_usd": 2 * 10**9, "unpriced_calls": 0}
+    with services.database.write() as connection:
+        connection.execute(update(jobs).where(jobs.c.finished_at.is_not(None)).values(finished_at=now))
+        connection.execute(update(jobs).where(jobs.c.id == late).values(**older))
+    page = reader.go("/")
+    names = [text_of(each) for each in page.all("figure/figcaption")]
+    assert names == ["Ended jobs", "Accepted, of all answers", "Cost in USD", "Failed jobs"]
+    drawn = text_of(page.all("figure")[0])
+    assert "1 accepted, 1 not accepted or not evaluated, 1 canceled" in drawn
+    assert "50 %, 1 of 2" in text_of(page.all("figure")[1])
+    # The price of the scripted models is unknown, which is not a cost of 0
+    assert "?" in text_of(page.all("figure")[2])
+    assert table_of(page) == [["3", "1 50 %", "1", "0", "1", UNKNOWN]]
+    days = reader.click("by day")
+    assert page_name(days) == "The last 14 days, UTC"
+    assert table_of(days)[1] == ["1", "1 100 %", "0", "0", "0", "$2.00"]
+    assert "Cost today" in days.text
+    # A live page asks for the same charts again
+    assert days.by_id("live").get("hx-get") == "/?by=day"
+    assert "by" in reader.go("/?by=month").text
+
+
+def table_of(page: HtmlPage) -> list[list[str]]:
+    rows = page.all("tbody/tr", page.region("Figures of the charts"))
+    return [page.texts("td", row) for row in rows]
+
+
+def page_name(page: HtmlPage) -> str:
+    return text_of(page.by_id("history"))
+
+
+def test_without_ended_jobs_the_page_says_so_instead_of_a_chart(reader: Reader, submit_job: Callable[..., str]):
+    submit_job()
+    page = reader.go("/")
+    assert page.all("figure") == []
+    assert "No job ended in this time." in page.text

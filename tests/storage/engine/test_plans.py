@@ -184,7 +184,8 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "whether a profile's version is kept": lambda c: profile_versions.is_stored(c, "criteria", "1"),
     "a profile's versions": lambda c: profile_versions.list_of(c, "criteria", limit=9),
     "what a version said": lambda c: profile_versions.texts_of(c, "criteria", "1"),
-    "jobs that ended today": lambda c: overview.sum_up_ended(c, since=NOW - timedelta(hours=1)),
+    "jobs that ended by hour": lambda c: overview.sum_up_ended(c, "hour", since=NOW - timedelta(hours=1)),
+    "jobs that ended by day": lambda c: overview.sum_up_ended(c, "day", since=NOW - timedelta(hours=1)),
     "how many are queued and running": overview.count_live,
     "the oldest wait": overview.waiting_s,
     "steps in flight": overview.steps_in_flight,
@@ -271,7 +272,7 @@ def test_the_sweeper_looks_at_open_jobs_and_open_calls_only(full: Database):
 
 
 RECENT = ["jobs too old", "the first jobs too old", "more jobs too old"]
-RECENT += ["jobs that ended lately", "jobs that ended today", "calls that ended lately"]
+RECENT += ["jobs that ended lately", "jobs that ended by hour", "jobs that ended by day", "calls that ended lately"]
 
 
 @pytest.mark.parametrize("state", ["analyzed", "as made"])
