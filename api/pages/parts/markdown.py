@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markupsafe import Markup, escape
 
+from api.pages.parts.code_colors import CLASSES, color_code
 from redraft.domain.text.control_characters import reveal
 
 # Rare punctuation characters. Citation markers begin and end with punctuation, too, so a frame does not change how
@@ -25,9 +26,11 @@ _WITHOUT = dict.fromkeys(map(ord, (_OPEN, _CLOSE, _END)), "\ufffd")
 _FRAME = re.compile(rf"([{_OPEN}{_CLOSE}])(\d+){_END}")
 # A browser takes seconds to lay out a larger table, so its lines are shown as plain text
 _CELLS_MAX = 3_000
+# Colours of code cost about 5 ms per 1,000 characters
+_COLORED_CHARS_MAX = 16_000
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
-    *("pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
+    *("pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 
 
@@ -104,9 +107,12 @@ def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
     """Render Markdown as HTML of allowed elements, without images and scripts. The `cited` markers become links."""
     frames = Frames(cited)
     html = nh3.clean(
-        _parser(with_tables=text.count("|") <= _CELLS_MAX).render(reveal(frames.put(text))),
+        _parser(with_tables=text.count("|") <= _CELLS_MAX, with_colors=len(text) <= _COLORED_CHARS_MAX).render(
+            reveal(frames.put(text))
+        ),
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}},
+        allowed_classes={"span": CLASSES},
         attribute_filter=lambda _element, _name, value: without_frames(value),
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
@@ -121,9 +127,18 @@ def _demote_headings(state: StateCore) -> None:
             token.tag = f"h{min(6, int(token.tag[1]) + 3)}"
 
 
-@lru_cache(maxsize=2)
-def _parser(*, with_tables: bool) -> MarkdownIt:
+def _highlight(code: str, language: str, _attributes: str) -> str:
+    # The links of citation markers must not overlap with the elements of colours
+    return "" if _OPEN in code else color_code(code, language)
+
+
+@lru_cache(maxsize=4)
+def _parser(*, with_tables: bool, with_colors: bool) -> MarkdownIt:
     more = ["strikethrough", "table"] if with_tables else ["strikethrough"]
-    parser = MarkdownIt("commonmark", {"html": False}).enable(more).disable("image")
+    parser = (
+        MarkdownIt("commonmark", {"html": False, "highlight": _highlight if with_colors else None})
+        .enable(more)
+        .disable("image")
+    )
     parser.core.ruler.push("demote_headings", _demote_headings)
     return parser

@@ -1,10 +1,14 @@
 """Markdown of an unknown author as HTML."""
 
 import re
+import time
 
 import pytest
 
-from api.pages.parts.markdown import render_markdown
+from api.pages.parts.code_colors import LANGUAGES, color_code
+from api.pages.parts.markdown import CitationMarker, render_markdown
+from api.pages.parts.rendering import STATIC
+from tests.support.waiting import patient
 
 
 @pytest.mark.parametrize(
@@ -35,6 +39,55 @@ def test_headings_of_a_model_are_below_those_of_the_page():
 
 def test_a_link_leads_away_without_telling_whence():
     assert 'rel="noopener noreferrer nofollow"' in render_markdown("[a](https://good.test)")
+
+
+def test_code_has_colours_of_the_style_sheet_only():
+    html = render_markdown("```python\ndef f():  # <b>\n    return '<i>' + 1\n```")
+    assert '<span class="code-keyword">def</span> <span class="code-name">f</span>' in html
+    assert '<span class="code-comment"># &lt;b&gt;</span>' in html
+    assert set(re.findall(r"<(\w+[^>]*)>", html)) == {
+        *("pre", "code"),
+        *(f'span class="code-{name}"' for name in ("keyword", "name", "comment", "string", "number")),
+    }
+
+
+@pytest.mark.parametrize("info", ["", "unknown", "python " + "x" * 500, "brainfuck"])
+def test_code_of_other_languages_stays_as_it_is(info: str):
+    html = render_markdown(f"```{info}\n1 < 2\n```")
+    assert html.startswith("<pre><code>")
+    assert "1 &lt; 2" in re.sub("</?span[^>]*>", "", html)
+
+
+def test_code_that_is_long_or_cites_has_no_colours():
+    assert "span" not in render_markdown("```python\n" + "x = 1\n" * 2_000 + "```")
+    assert "span" not in render_markdown("```python\n" + "x" * 500 + " = 1\n```")
+    assert "span" not in render_markdown("```python\nx = 1\n```" + "\n\nword" * 3_000)
+    html = render_markdown("```python\nx = 'a [1] b'\n```", [CitationMarker(1, 17, 20, (1,))])
+    assert '<code>x = \'a <a class="cite" id="cite-1" href="#source-1">[1]</a> b\'\n</code>' in html
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_hostile_code_costs_little(language: str):
+    for piece in ["\n", "'", "(", "/*", "<a ", "\\", "${", "a:", "1.", "<!--"]:
+        line = piece * (300 // len(piece))
+        begun = time.process_time()
+        color_code("\n".join([line] * 26), language)
+        assert time.process_time() - begun < patient(1.0), piece
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize("color", ["accent", "good", "quiet", "cost", "warn"])
+def test_the_colours_of_code_can_be_read(theme: int, color: str):
+    style = (STATIC / "pages" / "pages.css").read_text()
+
+    def luminance(name: str) -> float:
+        found = re.findall(rf"--{name}: light-dark\(#(\w+), #(\w+)\)", style)[0][theme]
+        parts = [int(found[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(color), luminance("soft")))
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_tables_are_tables_until_they_are_too_large():
