@@ -8,6 +8,7 @@ from api.pages.parts.rendering import THEME, THEMES, own_path, page, pages_route
 from redraft.errors import Conflict, NotFound
 from redraft.operations.jobs import references
 from redraft.operations.resource_base import ROOT_PATH
+from redraft.operations.services import Services
 
 router = pages_router()
 
@@ -24,18 +25,28 @@ _YEAR_S = 365 * 86_400
 def go(request: Request, services: ServicesOf, q: str = "") -> Response:
     """Redirect to the page of an id, of the beginning of an id, of a unique name, or of a page's own name."""
     wanted = q.strip()
+    if not wanted:
+        return page(request, "go.html", q=wanted, error="")
+    try:
+        return see_other(_find_path(services, wanted))
+    except (NotFound, Conflict) as error:
+        return page(request, "go.html", 404, q=wanted, error=error.message)
+
+
+def _find_path(services: Services, wanted: str) -> str:
+    """Return the path of a page. Raises NotFound if there is none, and Conflict if several have this beginning."""
     if path := _PAGES.get(wanted.lower()):
-        return see_other(path)
-    error = ""
+        return path
     prefixed = [each for each in _FINDERS if wanted.startswith(each[0])]
-    for _, path, find in (prefixed or _FINDERS) if wanted else ():
+    several: Conflict | None = None
+    for _, path, find in prefixed or _FINDERS:
         try:
-            return see_other(f"{path}/{find(services, wanted)}")
+            return f"{path}/{find(services, wanted)}"
         except NotFound:
-            error = "There is no job, run or dataset with this id or name."
-        except Conflict as several:
-            error = several.message
-    return page(request, "go.html", 404 if error else 200, q=wanted, error=error)
+            pass
+        except Conflict as error:
+            several = error
+    raise several or NotFound("job, run or dataset", wanted)
 
 
 @router.post("/theme")

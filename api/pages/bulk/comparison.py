@@ -62,12 +62,10 @@ async def compare(
     chosen = [baseline, *run]
     found = [await run_in_threadpool(runs.get_run, context.services, each) for each in chosen]
     # A large comparison takes seconds, so it is computed only on request
-    is_small = sum(each.counts.total for each in found) <= len(found) * REPORTED_AT_ONCE
     matrix = None
-    if report or is_small:
+    if report or sum(each.counts.total for each in found) <= len(found) * REPORTED_AT_ONCE:
         matrix = await to_thread.run_sync(compare_runs, context.services, chosen, query, limiter=context.reports)
-    shown = _shown(request, matrix, query) if matrix else {}
-    return page(request, "runs/compare.html", runs=found, matrix=matrix, **shown)
+    return page(request, "runs/compare.html", runs=found, matrix=matrix, **_shown(request, matrix, query))
 
 
 def _changes(names: Sequence[str]) -> frozenset[Change]:
@@ -99,7 +97,9 @@ def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Resp
     return page(request, "runs/choose.html", runs=known, **view)
 
 
-def _shown(request: Request, matrix: Matrix, query: RowQuery) -> dict[str, Any]:
+def _shown(request: Request, matrix: Matrix | None, query: RowQuery) -> dict[str, Any]:
+    if matrix is None:
+        return {}
     has_more = matrix.number > query.after + _ROWS
     names = list(dict.fromkeys(metric.name for each in matrix.against for metric in each.metrics))
     figures = [(name, [_figure(each.metrics, name) for each in matrix.against]) for name in names]

@@ -17,7 +17,7 @@ def test_an_id_its_beginning_or_a_name_leads_to_its_page(api: ApiServer, submit_
     assert client.get("/go", params={"q": "runs"}).headers["location"] == "/runs"
     missing = client.get("/go", params={"q": "run_none"})
     assert missing.status_code == 404
-    assert "There is no job, run or dataset with this id or name." in missing.text
+    assert "There is no job, run or dataset &#39;run_none&#39;." in missing.text
     assert client.get("/go").status_code == 200
 
 
