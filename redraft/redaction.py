@@ -53,7 +53,8 @@ def remember(secrets: Iterable[str]) -> None:
     global _known, _known_in_json  # noqa: PLW0603 - one log per process
     found = {*_known, *(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)}
     _known = tuple(sorted(found, key=len, reverse=True))
-    _known_in_json = tuple(to_json(secret)[1:-1] for secret in _known)
+    # A secret with lone surrogates (a setting that is not UTF-8) is only in values that `to_json` refuses
+    _known_in_json = tuple(to_json(each)[1:-1] for each in _known if each == each.encode("utf-8", "ignore").decode())
 
 
 def redact_known(text: str) -> str:

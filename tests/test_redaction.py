@@ -148,6 +148,12 @@ def test_a_known_secret_is_found_in_values_whose_json_form_differs():
     assert redact_known_values({"a": f"{secret} \ud83d"}) == {"a": f"{MARK} \ud83d"}
 
 
+def test_a_secret_that_is_not_utf8_is_remembered_too():
+    secret = "half \udcff of a secret"
+    remember([secret])
+    assert redact_known_values({"a": [f"<{secret}>"]}) == {"a": [f"<{MARK}>"]}
+
+
 def test_a_text_without_end_is_read_in_no_time():
     for text in ("a" * 200_000, "a://b:" * 30_000, "authorization " * 20_000, "bearer " * 20_000, "password=" * 20_000):
         redact(text)

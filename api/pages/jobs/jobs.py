@@ -26,7 +26,7 @@ from api.pages.jobs.job_filters import (
     tidy_address,
     write_shown,
 )
-from api.pages.parts.forms import Form, FormOf
+from api.pages.parts.forms import Form, FormOf, read_count
 from api.pages.parts.rendering import own_path, page, pages_router, see_other
 from redraft.domain.jobs.states import JobKind, Outcome, StopReason
 from redraft.errors import Invalid
@@ -134,13 +134,9 @@ def confirm(request: Request, services: ServicesOf) -> Response:
     if params.get("which") == _MARKED and not bulk.ids:
         return see_other("/jobs", notice="none_marked")
     if "done" in params:
-        numbers: dict[str, Any] = {name: _number(params.get(name, "")) for name in ("done", "kept")}
+        numbers: dict[str, Any] = {name: read_count(params.get(name, "")) for name in ("done", "kept")}
         return page(request, "jobs/bulk.html", bulk=bulk, state="over", **numbers)
     return page(request, "jobs/bulk.html", state="asking", **_frozen(services, bulk))
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
 def _frozen(services: Services, bulk: _Bulk) -> dict[str, Any]:
@@ -164,7 +160,9 @@ def do_to_many(request: Request, services: ServicesOf, form: FormOf) -> Response
     sums = _do(services, bulk, form)
     if sums.cursor is None:
         return see_other("/jobs/bulk", do=bulk.deed, done=str(sums.done), kept=str(sums.kept), back=bulk.back)
-    return page(request, "jobs/bulk.html", bulk=bulk, state="going", total=_number(form.text("total")), **asdict(sums))
+    return page(
+        request, "jobs/bulk.html", bulk=bulk, state="going", total=read_count(form.text("total")), **asdict(sums)
+    )
 
 
 def _do(services: Services, bulk: _Bulk, form: Form) -> ActionResult:
@@ -176,5 +174,5 @@ def _do(services: Services, bulk: _Bulk, form: Form) -> ActionResult:
         result = job_lists.act_on(services, bulk.deed, bulk.ids)
     else:
         result = job_lists.act_on_matching(services, bulk.deed, bulk.criteria, form.text("cursor") or None)
-    done, kept = (_number(form.text(name)) for name in ("done", "kept"))
+    done, kept = (read_count(form.text(name)) for name in ("done", "kept"))
     return replace(result, done=done + result.done, kept=kept + result.kept)

@@ -13,6 +13,13 @@ from redraft.errors import FieldError, Invalid
 
 _OWN_WORDS = {"nothing_to_evaluate_by": "Enter criteria here or in a rubric"}
 _ROWS = {"rubric": "criterion", "sources": "source", "conversation": "turn"}
+# The fields with lists, and the noun for one of their items
+_LISTS = {
+    "rubric": "criterion",
+    "model": "line",
+    "attachments": "file",
+    **dict.fromkeys(("panel", "sources", "conversation"), "item"),
+}
 _ROUNDS_MAX = 8
 
 
@@ -122,7 +129,8 @@ def _part_of_row(group: str, parts: Sequence[str]) -> str:
 def _below(name: str, parts: Sequence[str]) -> str:
     if not parts:
         return ""
-    if not parts[0].isdecimal():
+    # Elsewhere a number is the name of a label or a variable
+    noun = _LISTS.get(name)
+    if noun is None or not parts[0].isdecimal():
         return f"{'.'.join(parts)}: "
-    noun = {"rubric": "criterion", "model": "line", "attachments": "file"}.get(name, "item")
     return f"{noun} {int(parts[0]) + 1}{''.join(f', {part}' for part in parts[1:])}: "

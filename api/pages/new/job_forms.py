@@ -11,7 +11,7 @@ from typing import Any, cast
 from api.pages.new.fields import FIELDS, GROUPS, LABELS, SHOWN_DEFAULTS, read_json, write_json
 from api.pages.new.form_errors import FormError
 from api.pages.new.rubric_rows import RowError, criterion_of, row_of
-from api.pages.parts.forms import Form
+from api.pages.parts.forms import Form, read_count
 from api.pages.parts.multipart import FormPart
 from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
@@ -235,9 +235,9 @@ def _move(rows: Mapping[str, list[dict[str, str]]], action: str) -> None:
     """Remove a row, or exchange it with the row above or below. An action is `remove_criterion_2`, for example."""
     verb, _, place = action.partition("_")
     group, _, number = place.rpartition("_")
-    if verb not in {"remove", "up", "down"} or group not in rows or not number.isdecimal():
+    if verb not in {"remove", "up", "down"} or group not in rows:
         return
-    found, index = rows[group], int(number) - 1
+    found, index = rows[group], read_count(number) - 1
     if not 0 <= index < len(found):
         return
     row = found.pop(index)

@@ -15,7 +15,7 @@ from api.pages.new.form_errors import FormError, find_all, in_order, located, va
 from api.pages.new.job_forms import JobForm, KeptFile
 from api.pages.new.rubric_rows import FLAGS, KINDS, VALUES
 from api.pages.new.trials import Trial
-from api.pages.parts.forms import Form, FormWithFilesOf, idempotency_of, new_token
+from api.pages.parts.forms import Form, FormWithFilesOf, idempotency_of, new_token, read_count
 from api.pages.parts.rendering import page, pages_router, see_other
 from api.pages.parts.snippets import Snippet, snippets_of
 from api.routes.jobs.submitting import draft
@@ -115,13 +115,13 @@ def _act(request: Request, services: Services, state: _FormState, verb: str) -> 
 
 def _focus_after(state: _FormState, action: str, place: str) -> str:
     group, _, number = place.rpartition("_") if action != "add" else (place, "", "0")
-    if group not in GROUPS or not number.isdecimal():
+    if group not in GROUPS:
         return ""
     rows, part = state.form.rows[group], "text" if group == "criterion" else GROUPS[group][1][0]
     if action == "add":
         state.added = group
         return f"{group}_{part}_{len(rows) + 1}"
-    moved = int(number) + {"up": -1, "down": 1, "remove": 0}[action]
+    moved = read_count(number) + {"up": -1, "down": 1, "remove": 0}[action]
     return f"{group}_{part}_{min(max(moved, 1), len(rows) or 1)}"
 
 

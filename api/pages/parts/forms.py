@@ -121,6 +121,11 @@ def read_number(text: str) -> float | str:
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
+def read_count(text: str) -> int:
+    """Convert a text to a whole number. Return 0 if it is none, or has more than nine digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
 def read_names(text: str) -> str | list[str]:
     """Split names at line breaks and commas. Return a single name as a text, and several names or none as a list."""
     names = [name.strip() for name in text.replace(",", "\n").splitlines() if name.strip()]

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any, cast
 
 import unicode_segmentation_rs as segmentation
+from pydantic_core import to_jsonable_python
 
 # Deeper JSON is cut off, because neither `json` nor the databases read it back safely.
 NESTING_MAX = 200
@@ -38,7 +39,7 @@ def clean_json(value: Any) -> Any:
     """Make a JSON value storable, keys included. The result is strict JSON.
 
     Numbers that JSON cannot represent (NaN, infinities, integers of thousands of digits) become None, as do values
-    nested deeper than `NESTING_MAX`. Tuples become lists, and other objects their text.
+    nested deeper than `NESTING_MAX`. Other objects become what `to_json` writes for them, or else their text.
     """
     return _clean_value(value, NESTING_MAX)
 
@@ -52,10 +53,25 @@ def _clean_value(value: Any, levels: int) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         members = cast("Mapping[Any, Any]", value).items()
-        return {clean(str(key)): _clean_value(member, levels - 1) for key, member in members} if levels else None
+        return {_clean_key(key): _clean_value(member, levels - 1) for key, member in members} if levels else None
     if isinstance(value, list | tuple):
         return [_clean_value(member, levels - 1) for member in cast("list[Any]", value)] if levels else None
-    return clean(str(value))
+    # `str.__str__` returns the value of an enumeration, and not its name
+    is_text = isinstance(value, str)
+    return clean(str.__str__(value)) if is_text else _clean_value(_as_json(value, str(value)), levels)
+
+
+def _clean_key(key: Any) -> str:
+    if isinstance(key, str):
+        return clean(str.__str__(key))
+    return clean(next(iter(_as_json({key: None}, {str(key): None}))))
+
+
+def _as_json(value: Any, otherwise: Any) -> Any:
+    try:
+        return to_jsonable_python(value, inf_nan_mode="null")
+    except (TypeError, ValueError):
+        return otherwise
 
 
 def fold(text: str) -> str:

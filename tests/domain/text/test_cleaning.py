@@ -63,12 +63,14 @@ def test_json_is_cleaned_in_keys_and_at_every_level():
         "t": (1, True, None),
         7: 10**5000,
         "x": NONCE.encode(),
+        True: {NONCE},
     }
     assert clean_json(value) == {
         "a": [None, {"b": "c", "d": None}],
         "t": [1, True, None],
         "7": None,
-        "x": "b'k3Jd92Qx7b'",
+        "x": NONCE,
+        "true": [NONCE],
     }
 
 

@@ -233,4 +233,13 @@ def test_rows_are_moved_and_removed():
     assert after("up_criterion_1") == ["a", "c"]
     assert after("down_criterion_1") == ["a", "c"]
     assert after("remove_criterion_1") == ["c"]
-    assert after("remove_criterion_9") == ["a", "c"]
+    for number in ("0", "9", "-1", "²", "9" * 5000, ""):
+        assert after(f"remove_criterion_{number}") == ["a", "c"]
+
+
+def test_a_label_or_variable_whose_name_is_a_number_is_no_item_of_a_list():
+    for name in ("1", "9" * 5000):
+        more = {"metadata": {name: 5}, "evaluation": {"panel": [5]}}
+        found = {error.field: error.words for error in find_all({**SMALL, **more}, lambda _: None)}
+        assert found["metadata"].startswith(f"{name}: ")
+        assert found["panel"].startswith("item 1: ")

@@ -4,12 +4,17 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import to_json
 from sqlalchemy import insert, select
 from sqlalchemy.dialects import sqlite
 
+from redraft.domain.text.cleaning import clean_json
 from redraft.storage.engine.admin_tables import api_keys
 from redraft.storage.engine.columns import DbNow, Json
 from redraft.storage.engine.tables import events
@@ -96,6 +101,32 @@ def test_json_keeps_all_that_can_be_stored(database: Database, add_job: AddJob, 
 @pytest.mark.parametrize(("text", "kept"), [("a\x00b", "ab"), ("\udc00x", "\ufffdx"), ("é😀\n\t", "é😀\n\t"), ("", "")])
 def test_texts_keep_all_that_can_be_stored(database: Database, add_job: AddJob, text: str, kept: str):
     assert add_job(guidance=text).guidance == kept
+
+
+class Letter(Enum):
+    A = "a"
+
+
+class Name(str, Enum):  # noqa: UP042 - its text is not its value
+    B = "b"
+
+
+KEYS = st.one_of(
+    *(st.text(st.characters(exclude_categories=())), st.integers(), st.floats(), st.booleans(), st.none()),
+    *(st.binary(), st.datetimes(), st.timedeltas(), st.uuids(), st.sampled_from([*Letter, *Name])),
+)
+VALUES = st.recursive(
+    KEYS | st.decimals() | st.integers(13_990, 14_010).map(lambda bits: 1 << bits),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(KEYS, inner) | st.sets(KEYS, max_size=1),
+    max_leaves=9,
+)
+
+
+@given(VALUES)
+def test_json_is_the_same_with_and_without_a_walk_through_the_value(value: Any):
+    stored = Json().process_bind_param([value], sqlite.dialect())
+    assert stored is not None
+    assert json.loads(stored) == json.loads(to_json(clean_json([value])))
 
 
 def test_metadata_comes_back_as_it_was(database: Database, add_job: AddJob):
