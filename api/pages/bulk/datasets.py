@@ -1,7 +1,7 @@
 """The pages for datasets: the list, a dataset with its rows, and a form to add a dataset."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import islice
@@ -9,23 +9,27 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from anyio import to_thread
 from fastapi import Query, Request, Response
+from markupsafe import Markup
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run_forms import filled_rows
 from api.pages.parts.forms import Filled, Form, FormOf
 from api.pages.parts.rendering import address, page, pages_router, see_other
+from api.pages.parts.trend_charts import Column, draw_shares
 from api.routes.bulk.datasets import UploadQuery
 from redraft.datasets.formats import Format
 from redraft.errors import Conflict, Invalid
 from redraft.operations.bulk import datasets, deletion, run_listing
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
+from redraft.operations.bulk.run_listing import RunLine
 
 router = pages_router("/datasets")
 
 _PAGE = 20
 _ROWS = 20
 _CELLS = 20
+_RUNS = 20
 # The part of the body limit that is reserved for the other fields of the form
 _OTHER_FIELDS_BYTES = 20_000
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
@@ -83,13 +87,30 @@ def show_dataset(
     listed = run_listing.list_bad_rows if bad else datasets.list_items
     rows = listed(services, dataset_id, after=after, limit=_ROWS + 1)
     following = address(request, after=rows[_ROWS - 1].position) if len(rows) > _ROWS else None
+    of_dataset = run_listing.list_runs_of_dataset(services, dataset_id, limit=_RUNS)
     shown: dict[str, Any] = {
+        "runs": of_dataset,
+        "trend": _draw_trend(of_dataset[::-1]),
         "rows": [(row, _cells(row)) for row in rows[:_ROWS]],
         "next_address": following,
         "is_first": after < 0,
         "is_bad_only": bad is not None,
     }
     return page(request, "datasets/dataset.html", dataset=dataset, **shown)
+
+
+def _draw_trend(oldest_first: Sequence[RunLine]) -> Markup | None:
+    """Draw the pass rate of each run. None if fewer than two runs have answers."""
+    columns = [
+        Column(
+            run.created_at.strftime("%m-%d"),
+            f"{run.counts.accepted} of {run.counts.succeeded} accepted",
+            {"accepted": run.counts.accepted / run.counts.succeeded},
+        )
+        for run in oldest_first
+        if run.counts.succeeded
+    ]
+    return draw_shares("trend", "Pass rate of the runs", columns, "accepted") if len(columns) > 1 else None
 
 
 @router.get("/{dataset_id}/delete")

@@ -11,6 +11,7 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
+from redraft.operations.bulk.resume_preview import StartPreview, preview_start
 from redraft.operations.services import Services
 
 router = pages_router("/runs")
@@ -40,13 +41,18 @@ def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
     content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
     key = idempotency_of(request, "pages", form.text("token"), content)
     try:
+        if form.text("do") == "preview":
+            kept = Filled({name: form.text(name) for name in FIELDS})
+            return _new_run(request, services, kept, preview=preview_start(services, read_run(form)))
         run, _ = runs.create_run(services, read_run(form), key)
     except Invalid as error:
         return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")
 
 
-def _new_run(request: Request, services: Services, form: Filled, status: int = 200) -> Response:
+def _new_run(
+    request: Request, services: Services, form: Filled, status: int = 200, preview: StartPreview | None = None
+) -> Response:
     known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
     chosen = form.text("dataset_id")
     # The list contains only the newest datasets
@@ -55,4 +61,4 @@ def _new_run(request: Request, services: Services, form: Filled, status: int = 2
     models = services.settings.model or "", services.settings.evaluator_model or ""
     offered = [each.id.removesuffix("*") for each in list_models(services) if each.is_ready]
     shown: dict[str, Any] = {"datasets": known, "models": models, "offered": offered, "token": new_token()}
-    return page(request, "runs/new.html", status, form=form, **shown)
+    return page(request, "runs/new.html", status, form=form, preview=preview, **shown)

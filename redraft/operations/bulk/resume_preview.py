@@ -1,4 +1,4 @@
-"""Shows what a resume of a run would start, and its maximum cost, before a person confirms it."""
+"""Shows what the start or resume of a run would start, and its maximum cost, before a person confirms it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,16 @@ from typing import Literal
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.reports import Cost
 from redraft.datasets.rows import Row
+from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.job_errors import TITLES
 from redraft.errors import RETRYABLE_CODES
-from redraft.operations.bulk import runs
+from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.calls.budgets import spent_of_run
 from redraft.operations.jobs.cost_estimates import cost_max
 from redraft.operations.resource_base import NANO
 from redraft.operations.services import Services
+from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items
 
 Retry = Literal["open", "failed", "errors"]
@@ -91,6 +93,31 @@ def preview_resume(services: Services, run_id: str, retry: Retry) -> ResumePrevi
         budget_left=None if left is None else Decimal(left) / NANO,
         failures=[FailureGroup(code, _title(code), items, remedy_of(code)) for code, items in codes.items()],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StartPreview:
+    """The number of jobs of a run that is not yet started, and their maximum cost."""
+
+    jobs: int
+    cost: Cost
+    is_estimated: bool
+
+
+def preview_start(services: Services, body: CreateRun) -> StartPreview:
+    """Compute the maximum cost of a run. Nothing is stored.
+
+    Raises NotFound if there is no such dataset, and Invalid if the run could not start.
+    """
+    merger = Merger(body.defaults, body.overrides)
+    dataset = datasets.get_dataset(services, body.dataset_id)
+    runs.ensure_startable(services, dataset.id, merger, body)
+    with services.database.read() as connection:
+        stored = stored_datasets.list_items(connection, dataset.id, after=-1, limit=_PRICED_MAX)
+    made = merger.items(Row(**each["row"]) for each in stored if each["row"])
+    number = (dataset.rows - dataset.bad_rows) * body.repeat
+    requests = (item.request for item in made if isinstance(item, Item))
+    return StartPreview(number, cost_of(services, requests, number), is_estimated=dataset.rows > len(stored))
 
 
 def cost_of(services: Services, requests: Iterable[ItemRequest], number: int) -> Cost:

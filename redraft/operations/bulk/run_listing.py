@@ -34,9 +34,11 @@ _NONE = Totals(0, 0, 0)
 
 
 class RunLine(Resource):
-    """A run in a list."""
+    """A run in a list. `models` and `evaluator_model` are those that the run names; its rows can name others."""
 
     id: str
+    models: tuple[str, ...]
+    evaluator_model: str | None
     name: str
     dataset_id: str
     dataset_name: str
@@ -143,6 +145,8 @@ def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine
     return [
         RunLine.from_row(
             record,
+            models=_named(record, "model"),
+            evaluator_model=next(iter(_named(record, "evaluator_model")), None),
             dataset_name=names.get(record.dataset_id, ""),
             counts=counts_of(counts[record.id], totals[record.id].accepted),
             cost_usd=cost_usd(totals[record.id].cost_nano_usd, totals[record.id].unpriced_calls),
@@ -150,6 +154,18 @@ def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine
         )
         for record in records
     ]
+
+
+def _named(record: RunRecord, field: str) -> tuple[str, ...]:
+    """Return the models that the overrides or else the defaults of a run name."""
+    given: str | list[str] = record.overrides.get(field) or record.defaults.get(field) or []
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def list_runs_of_dataset(services: Services, dataset_id: str, *, limit: int) -> list[RunLine]:
+    """Return the newest runs of a dataset, newest first."""
+    with services.database.read() as connection:
+        return _lines(connection, stored_runs.list_of_dataset(connection, dataset_id, limit=limit))
 
 
 def view_run(services: Services, run_id: str) -> RunView:

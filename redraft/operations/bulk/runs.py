@@ -58,7 +58,7 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = find_dataset(connection, body.dataset_id)
-    _ensure_startable(services, dataset.id, merger, body)
+    ensure_startable(services, dataset.id, merger, body)
     row = {**_row(body, dataset), "request_hash": digest}
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
@@ -107,7 +107,7 @@ def _nano(usd: float) -> int:
     return round(usd * int(NANO))
 
 
-def _ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
+def ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
     """Ensure that one row can become a job. Raises Invalid if no row can, or if all rows have the same error."""
     bad: list[BadRow] = []
     for row in _good_rows(services, dataset_id):

@@ -122,6 +122,12 @@ def list_page(connection: Connection, *, after: query_parts.ListPosition | None,
     return [RunRecord(**row) for row in query_parts.fetch_all(connection, query_parts.list_newest(runs, after, limit))]
 
 
+def list_of_dataset(connection: Connection, dataset_id: str, *, limit: int) -> list[RunRecord]:
+    """Return the newest runs of a dataset, newest first."""
+    query = query_parts.list_newest(runs, None, limit, runs.c.dataset_id == dataset_id)
+    return [RunRecord(**row) for row in query_parts.fetch_all(connection, query)[:limit]]
+
+
 def sums(connection: Connection, run_id: str) -> Sums:
     names = ("calls", *TOKENS, "cost_nano_usd", "unpriced_calls")
     query = select(*(func.coalesce(func.sum(jobs.c[name]), 0) for name in names)).where(jobs.c.run_id == run_id)
