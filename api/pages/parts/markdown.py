@@ -6,7 +6,7 @@ the HTML. So a link stays at its marker, even if rendering changes the text arou
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -44,6 +44,32 @@ class CitationMarker:
     sources: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A part of the answer that an evaluator quotes as evidence."""
+
+    start: int
+    end: int
+
+
+_QUOTE = re.compile(r"(?!\d+[.)])[^\W_][^\n*_`~\[\]<>|\\&]{9,400}")
+_MARKED = re.compile("<mark>([^<]*)</mark>")
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]+)[\"“”»]")
+
+
+def highlights_of(text: str, evidence: Iterable[str], cited: Sequence[CitationMarker] = ()) -> list[Highlight]:
+    """Return the quotes in the evidence that are exactly once in the text. Quotes that overlap others are left out."""
+    found: list[Highlight] = []
+    for quote in (quote for each in evidence for quote in (each.strip(), *_QUOTED.findall(each))):
+        start = text.find(quote)
+        end = start + len(quote)
+        if start < 0 or not _QUOTE.fullmatch(quote) or text.find(quote, start + 1) >= 0:
+            continue
+        if all(end <= each.start or each.end <= start for each in (*found, *cited)):
+            found.append(Highlight(start, end))
+    return found
+
+
 def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[CitationMarker]:
     """Return the markers in the first `length` characters. Citations that overlap share one marker."""
     spans: list[tuple[int, int, list[int]]] = []
@@ -63,11 +89,12 @@ def markers_of(citations: Sequence[Mapping[str, Any]], length: int) -> list[Cita
 
 
 class Frames:
-    """The frames of the citation markers of one text."""
+    """The frames of the citation markers and highlights of one text."""
 
-    def __init__(self, markers: Sequence[CitationMarker]) -> None:
+    def __init__(self, markers: Iterable[CitationMarker | Highlight]) -> None:
         # The keys are random, so that the author of the text cannot forge a frame
-        self._markers = {str(secrets.randbits(60)): marker for marker in markers}
+        ordered = sorted(markers, key=lambda marker: marker.start)
+        self._markers = {str(secrets.randbits(60)): marker for marker in ordered}
 
     def put(self, text: str) -> str:
         """Return the text with a frame around each marker."""
@@ -87,6 +114,8 @@ class Frames:
         marker = self._markers.get(found[2])
         if marker is None:
             return ""
+        if isinstance(marker, Highlight):
+            return "<mark>" if found[1] == _OPEN else "</mark>"
         if found[1] == _OPEN:
             return f'<a class="cite" id="cite-{marker.number}" href="#source-{marker.sources[0]}">'
         others = "".join(f' <a class="cite" href="#source-{each}">{each}</a>' for each in marker.sources[1:])
@@ -103,13 +132,24 @@ def link_plain(text: str, markers: Sequence[CitationMarker]) -> Markup:
     return frames.link(escape(reveal(frames.put(text))))
 
 
-def render_markdown(text: str, cited: Sequence[CitationMarker] = ()) -> Markup:
-    """Render Markdown as HTML of allowed elements, without images and scripts. The `cited` markers become links."""
-    frames = Frames(cited)
+def render_markdown(text: str, cited: Sequence[CitationMarker] = (), evidence: Iterable[str] = ()) -> Markup:
+    """Render Markdown as HTML of allowed elements, without images and scripts.
+
+    The `cited` markers become links. Quotes of the `evidence` are highlighted.
+    """
+    plain = _render(text, cited)
+    highlights = highlights_of(text, evidence, cited)
+    marked = _render(text, (*cited, *highlights)) if highlights else plain
+    # A frame can change how Markdown interprets the text, or stand in an attribute. Then nothing is highlighted
+    is_within_texts = len(_MARKED.findall(marked)) == marked.count("<mark>") == marked.count("</mark>")
+    return marked if is_within_texts and _MARKED.sub(r"\1", marked) == plain else plain
+
+
+def _render(text: str, markers: Sequence[CitationMarker | Highlight]) -> Markup:
+    frames = Frames(markers)
+    with_tables, with_colors = text.count("|") <= _CELLS_MAX, len(text) <= _COLORED_CHARS_MAX
     html = nh3.clean(
-        _parser(with_tables=text.count("|") <= _CELLS_MAX, with_colors=len(text) <= _COLORED_CHARS_MAX).render(
-            reveal(frames.put(text))
-        ),
+        _parser(with_tables=with_tables, with_colors=with_colors).render(reveal(frames.put(text))),
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}},
         allowed_classes={"span": CLASSES},

@@ -67,6 +67,14 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     visitor.check_accessible(in_the_dark=True)
 
 
+def test_the_evidence_of_the_evaluator_is_marked_in_the_answer(
+    reader: Reader, model_server: ModelServer, stored: Stored
+):
+    model_server.script(generate=["It **says** EVIDENCE-scatters here."], evaluate=[found(scatters=True)])
+    page = reader.go(f"/jobs/{stored(rubric=[criterion('scatters')], eval_crit=None)}/iterations")
+    assert page.texts("mark", page.by_id("iteration-1")) == ["EVIDENCE-scatters"]
+
+
 def test_any_two_iterations_are_compared(reader: Reader, thrice: str):
     page = reader.go(f"/jobs/{thrice}/iterations")
     assert "What changed from 1 to 2" in page.text

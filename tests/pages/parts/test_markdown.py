@@ -66,6 +66,38 @@ def test_code_that_is_long_or_cites_has_no_colours():
     assert '<code>x = \'a <a class="cite" id="cite-1" href="#source-1">[1]</a> b\'\n</code>' in html
 
 
+@pytest.mark.parametrize(
+    ("text", "evidence", "marked"),
+    [
+        ("It is so because **light scatters** here.", "because", []),
+        ("It says that **light scatters here**, see.", "It says that", ["It says that"]),
+        ("It is so because light scatters.", 'It says "because light scatters" only.', ["because light scatters"]),
+        ("Twice is twice. Twice is twice.", "Twice is twice", []),
+        ("**The sky is blue** today.", "The sky is blue", ["The sky is blue"]),
+        ("Not a**sky is blue** today.", "sky is blue", []),
+        ('[a](http://x.y "some long title") follows', 'long title") follows', []),
+        ("[a](http://x.y/some-long-path)", "http://x.y/some-long-path", []),
+        ("**The sky is blue** today.", "sky is blue** today", []),
+        ("1. One thing first", "1. One thing first", []),
+        ("The first line\nand the second", "The first line\nand the second", []),
+        ("Rare <b>words and tags", "<b>words and tags", []),
+        ("The sky is rather blue [1], really.", "The sky is rather blue [1]", []),
+    ],
+)
+def test_evidence_that_is_there_once_is_marked(text: str, evidence: str, marked: list[str]):
+    html = render_markdown(text, [], [evidence])
+    assert re.findall("<mark>(.*?)</mark>", html) == marked
+    assert html.replace("<mark>", "").replace("</mark>", "") == render_markdown(text)
+
+
+def test_marked_evidence_and_citations_do_not_overlap():
+    text = "The sky is blue [1] since light scatters in it."
+    quotes = ["since light scatters", "light scatters in it", "The sky is blue"]
+    html = render_markdown(text, [CitationMarker(1, 16, 19, (1,))], quotes)
+    assert re.findall("<mark>(.*?)</mark>", html) == ["The sky is blue", "since light scatters"]
+    assert '<a class="cite" id="cite-1" href="#source-1">[1]</a>' in html
+
+
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_hostile_code_costs_little(language: str):
     for piece in ["\n", "'", "(", "/*", "<a ", "\\", "${", "a:", "1.", "<!--"]:
