@@ -16,6 +16,7 @@ from redraft.operations.calls.step_work import Work, beside
 from redraft.operations.request_views import overlaps
 from redraft.operations.steps import evaluate, generate
 from redraft.operations.steps.context import StepContext, StepResult
+from redraft.storage.engine.columns import DbNow
 
 _IS_PLANNED = "speculation is planned"
 
@@ -76,9 +77,20 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     )
     outcomes = [*result.outcomes, *(outcome for candidate in written for outcome in candidate)]
     answered = generate.answered_in(written)
-    if result.next_step is not Step.GENERATE or not answered:
-        return replace(result, outcomes=outcomes)
-    return generate.record(following, outcomes, answered, result)
+    result = replace(result, outcomes=outcomes)
+    if result.next_step is not Step.GENERATE:
+        return result
+    return generate.record(following, outcomes, answered, result) if answered else _after_wait(step, result)
+
+
+def _after_wait(step: StepContext, result: StepResult) -> StepResult:
+    """Delay the next step by the time for which the provider refused the speculative calls."""
+    asked_s = max((o.error.retry_after_s or 0 for o in result.outcomes if o.error and o.slot.is_speculative), default=0)
+    # At the deadline the next step says why there is no answer
+    if not 0 < asked_s < step.remaining_s():
+        return result
+    values = {**(result.values or {}), "available_at": DbNow(asked_s), "rung_at": None}
+    return replace(result, values=values, next_step=None)
 
 
 def _needs_speculation(result: StepResult) -> bool:

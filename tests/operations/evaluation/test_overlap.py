@@ -180,6 +180,16 @@ def test_a_failed_speculation_leaves_the_next_iteration_to_its_own_step(
     assert "THE GAP" in str(driver.iterations(job.id)[1].feedback_given)
 
 
+def test_the_next_step_waits_as_long_as_the_provider_asked_of_a_speculation(driver: Driver, model_server: ModelServer):
+    refusal = Reply(status=429, headers={"Retry-After": "1"}, raw={"error": {"message": "slow down"}})
+    model_server.script(generate=["one", refusal, "two"], evaluate=[0.2, 0.9])
+    job = driver.run_new(**OVERLAP)
+    assert (job.stop_reason, [each.answer for each in driver.iterations(job.id)]) == ("accepted", ["one", "two"])
+    _, refused, asked = [row for row in driver.ledger(job.id) if row["step"] == "generate"][:3]
+    assert (asked["started_at"] - refused["finished_at"]).total_seconds() > 0.9
+    assert driver.event_types(job.id).count("iteration.started") == 2
+
+
 def test_a_cancel_aborts_both_calls(driver: Driver, model_server: ModelServer):
     model_server.script(generate=["one", Reply(fault="hang")], evaluate=[Reply(fault="hang")])
     holder = LeaseHolder(driver.services.settings, abort=ENGINE.abort)
