@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from playwright.sync_api import expect
 from sqlalchemy import update
 
 from redraft.domain.jobs.requests import ContinueJob
@@ -12,6 +13,8 @@ from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.storage.engine.tables import jobs
 from tests.model_server import ModelServer
+from tests.pages.conftest import Visitor
+from tests.support.api_server import ApiServer
 from tests.support.html_pages import HtmlPage, Reader, text_of
 from tests.support.rows.verdicts import add_iteration, add_judged
 from tests.support.shells import drain
@@ -51,12 +54,42 @@ def test_a_live_job_shows_its_past_current_and_coming_iterations(
     assert "3 generating, " in strip_of(reader.go(f"/jobs/{job_id}"))[2]
 
 
+def test_an_answer_to_evaluate_has_one_iteration(reader: Reader, api: ApiServer):
+    given = {"instruct": "Why?", "answer": "So.", "eval_crit": "Says how.", "evaluator_model": "openai:judge"}
+    job_id = api.client().post("/v1/evaluate-answer", json=given).json()["id"]
+    [step] = strip_of(reader.go(f"/jobs/{job_id}"))
+    assert step.startswith("1 waiting for a worker, ")
+
+
 def test_the_durations_of_a_live_job_go_on(reader: Reader, services: Services, submit_job: Submit):
     job_id = submit_job()
     begun = datetime.now(UTC) - timedelta(minutes=3, seconds=5)
     set_step(services, job_id, created_at=begun)
     [duration] = [each for each in reader.go(f"/jobs/{job_id}/request").all("dd") if "so far" in text_of(each)]
     assert re.fullmatch(r"3 min \d+ s so far", text_of(duration))
+
+
+def test_durations_go_on_and_the_text_of_an_earlier_iteration_leaves(
+    visitor: Visitor, services: Services, submit_job: Submit
+):
+    job_id = submit_job(stream=True, iter_max=3)
+    page = visitor.go(f"/jobs/{job_id}")
+    duration = page.locator(".steps time[data-elapsed]")
+    first = duration.inner_text()
+    expect(duration).not_to_have_text(first)
+    draft = page.locator("#draft")
+    draft.evaluate("it => { it.textContent = 'The first.'; it.dataset.piece = '1/1/1'; it.hidden = false; }")
+    page.locator("#live").dispatch_event("news")
+    set_step(services, job_id, step="generate", iteration=0)
+    page.locator("#live").dispatch_event("news")
+    expect(page.locator(".steps")).to_contain_text("1 generating")
+    expect(draft).to_be_visible()
+    add_judged(services, job_id, passed=False, score=0.2)
+    set_step(services, job_id, step="generate", iteration=1)
+    page.locator("#live").dispatch_event("news")
+    expect(page.locator(".steps")).to_contain_text("2 generating")
+    expect(draft).to_be_hidden()
+    visitor.check_accessible(in_the_dark=True)
 
 
 def test_an_ended_job_has_no_strip(reader: Reader, stored: Stored):
@@ -69,10 +102,13 @@ def test_a_continuation_divides_the_iterations_and_shows_the_guidance(
     reader: Reader, services: Services, model_server: ModelServer, stored: Stored
 ):
     model_server.script(generate=["One.", "Two."], evaluate=[0.3, 0.9])
-    job_id = stored(iter_max=1)
+    job_id = stored(iter_max=1, stream=True)
     lifecycle.continue_job(services, job_id, ContinueJob(guidance="Say <b>why</b>.", iter_max=1))
     page = reader.go(f"/jobs/{job_id}/iterations")
     assert "Say <b>why</b>." in text_of(page.of_class("continuation")[0])
+    page = reader.go(f"/jobs/{job_id}")
+    assert text_of(page.by_id("draft-title")) == "The answer of iteration 2 waiting for a worker"
+    assert strip_of(page)[1].startswith("2 waiting for a worker")
     drain(services)
     page = reader.go(f"/jobs/{job_id}/iterations")
     parts = page.one("section[@id='live']").findall("section")
