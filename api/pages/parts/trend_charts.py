@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from markupsafe import Markup
 
@@ -35,9 +35,8 @@ def draw_bars(
     key: str, title: str, columns: Sequence[Column], say: Callable[[float], str], *, is_whole: bool = False
 ) -> Markup:
     """Draw a bar for each column, in which its figures stand on each other. Whole figures have whole ticks."""
-    ticks = ticks_to(max((sum(column.values.values()) for column in columns), default=0))
-    ticks = [tick for tick in ticks if not is_whole or tick == int(tick)]
     largest = max(sum(column.values.values()) for column in columns)
+    ticks = [tick for tick in ticks_to(largest) if not is_whole or tick == int(tick)]
     plot = _plot(columns, y_max=max(ticks[-1], largest))
     width = (plot.right - plot.left) / len(columns) * 0.7
     bars = [_bar(plot, at, width, column) for at, column in enumerate(columns)]
@@ -46,8 +45,7 @@ def draw_bars(
 
 def _bar(plot: Plot, at: int, width: float, column: Column) -> Markup:
     # The whole bar is drawn first, and each smaller one covers the lower part of it
-    tops = list(column.values.items())
-    heights = [(class_, sum(value for _, value in tops[: rank + 1])) for rank, (class_, _) in enumerate(tops)]
+    heights = list(zip(column.values, accumulate(column.values.values()), strict=True))
     bars = (plot.bar(plot.x(at), width, height, class_) for class_, height in reversed(heights) if height)
     return tag("g", tag("title", f"{column.name}: {column.words}"), *bars)
 

@@ -197,6 +197,9 @@ def test_charts_and_their_table_show_ended_jobs_by_hour_and_by_day(
     assert table_of(page) == [["3", "1 50 %", "1", "0", "1", UNKNOWN]]
     days = reader.click("by day")
     assert page_name(days) == "The last 14 days, UTC"
+    # Not as elements for times, which a script would replace with the age
+    assert days.texts("tbody/tr/th", days.region("Figures of the charts"))[0] == f"{now:%m-%d}"
+    assert days.all("time", days.region("Figures of the charts")) == []
     assert table_of(days)[1] == ["1", "1 100 %", "0", "0", "0", "$2.00"]
     assert "Cost today" in days.text
     # A live page asks for the same charts again
