@@ -23,11 +23,13 @@
   }
   function restore() {
     for (const box of boxes()) box.checked = marked.has(box.value);
-    if (at) document.getElementById(at)?.setAttribute("aria-selected", "true");
+    if (at && !document.querySelector('[data-row][aria-selected="true"]')) document.getElementById(at)?.setAttribute("aria-selected", "true");
     showCount();
   }
   document.addEventListener("change", (event) => {
     if (event.target.id === "mark-all") for (const box of boxes()) box.checked = event.target.checked;
+    // A box can be changed during a swap
+    if (event.target.checked) marked.add(event.target.value); else marked.delete(event.target.value);
     showCount();
   });
   document.addEventListener("htmx:before:swap", remember);

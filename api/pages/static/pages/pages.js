@@ -171,12 +171,13 @@
     if (step && document.querySelector("[data-row]")) move(step);
     else press(event);
   }
-  // A control with data-key is pressed by that key.
+  // A control with data-key is pressed by that key, but not while a reply is awaited that may replace it.
   function press(event) {
+    const box = document.querySelector('[data-row][aria-selected="true"] input[type="checkbox"]');
+    if (event.key === "x" && box) { box.click(); return; }
     if (document.querySelector(".htmx-request")) return;
     const control = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     if (control) { event.preventDefault(); control.click(); }
-    else if (event.key === "x") document.querySelector('[data-row][aria-selected="true"] input[type="checkbox"]')?.click();
   }
 
   function onClick(event) {
