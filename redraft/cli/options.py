@@ -233,7 +233,7 @@ _HELP = {
     "the returned answer. Its scores are reported, but they do not change the result.",
     "skip": "When to skip the evaluator's call (default: never). when_checks_fail: skip it if the answer fails a "
     "required check. auto: skip it if the task is small talk or simple arithmetic, and the request has no format, "
-    "rubric, schema, sources or reference.",
+    "rubric, schema, sources, attachments or reference.",
     "when": "When the answer is evaluated (default: before_done). before_done: the job ends after the verdict. "
     "after_answer: the job ends with its first answer, and the verdict follows; "
     "it needs one iteration and one candidate. overlap: the next answer is generated during the evaluation, without "
