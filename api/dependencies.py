@@ -1,6 +1,5 @@
 """Defines dependencies of routes: the context of the process, and the idempotency key of a request."""
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from fastapi import Depends, Header, Request
 from api.http.rate_limits import Rates, ValidKeys
 from api.notifications.jobs import Notifications
 from api.notifications.runs import RunWatches
+from redraft.domain.jobs.ids import trace_id_of
 from redraft.errors import Unavailable
 from redraft.operations.admin.metrics import Metrics
 from redraft.operations.jobs.submit import Idempotency
@@ -88,10 +88,6 @@ async def get_idempotency(
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)
 
 
-# The version ff, and a trace or span of zeros, are not valid
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-
-
 async def get_trace_id(
     traceparent: Annotated[
         str | None,
@@ -99,8 +95,7 @@ async def get_trace_id(
     ] = None,
 ) -> str | None:
     """Read the trace id of a request. A header that is not valid is ignored, as W3C prescribes."""
-    found = _TRACEPARENT.fullmatch(traceparent or "")
-    return found.group(1) if found else None
+    return trace_id_of(traceparent)
 
 
 TraceIdOf = Annotated[str | None, Depends(get_trace_id)]

@@ -16,6 +16,7 @@ from api.pages.parts.multipart import FormPart
 from redraft.domain.jobs.attachments import MEDIA_TYPES, media_type_of
 from redraft.domain.jobs.requests import GenerateAnswer, GroundingOptions, dump
 from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
+from redraft.errors import Invalid
 from redraft.operations.jobs.attachments import StoredFile
 from redraft.operations.jobs.variables import as_sent
 
@@ -225,10 +226,14 @@ def _without(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
 def _rows_sent(form: Form, group: str) -> list[dict[str, str]]:
     parts = GROUPS[group][1]
     columns = [form.texts(f"{group}_{part}") for part in parts]
-    # Only some parts of a row need to be sent
     length = max(map(len, columns))
+    for part, column in zip(parts, columns, strict=True):
+        # A part can be left out of all rows, but not of some, because the others would change their rows
+        if len(column) not in {0, length}:
+            words = f"{group}_{part} was sent {len(column)} times for {length} rows. Send it for each row, or for none."
+            raise Invalid(words)
     filled = [column or [""] * length for column in columns]
-    return [dict(zip(parts, row, strict=True)) for row in zip(*filled, strict=False)]
+    return [dict(zip(parts, row, strict=True)) for row in zip(*filled, strict=True)]
 
 
 def _move(rows: Mapping[str, list[dict[str, str]]], action: str) -> None:

@@ -1,6 +1,7 @@
 """Ids: a prefix that names the kind of resource, and a UUIDv7, so that ids sort by the time of their creation."""
 
 import hashlib
+import re
 from typing import NewType
 
 import uuid_utils
@@ -30,3 +31,13 @@ def new_id(noun: str) -> str:
 def id_from_seed(noun: str, seed: str) -> str:
     """Return the same id for the same seed, so that a repeated insert violates the primary key."""
     return f"{PREFIXES[noun]}{hashlib.sha256(seed.encode(errors='replace')).hexdigest()[:32]}"
+
+
+# The version ff, and a trace or span of zeros, are not valid
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+
+
+def trace_id_of(traceparent: str | None) -> str | None:
+    """Read the trace id of a W3C `traceparent`. A value that is not valid has none: W3C prescribes to ignore it."""
+    found = _TRACEPARENT.fullmatch(traceparent or "")
+    return found.group(1) if found else None

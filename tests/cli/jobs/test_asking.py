@@ -143,6 +143,14 @@ def test_detached_it_prints_the_id_and_leaves(office: Shell, provider: ModelServ
     assert (watched.code, watched.out) == (0, "draft 1\n")
 
 
+def test_the_trace_context_gives_a_job_its_trace_id(office: Shell, provider: ModelServer) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    options = [*CRIT, "--detach", "--json", "--traceparent"]
+    assert office.run("ask", "Later.", *options, f"00-{trace}-00f067aa0ba902b7-01").data["trace_id"] == trace
+    left = office.run("ask", "Later.", *options, "nonsense")
+    assert (left.data["trace_id"], "the trace context is not valid" in left.err) == (None, True)
+
+
 def test_watching_a_running_job_shows_it_from_its_beginning(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=[Reply(text="slow", latency_s=0.5)], evaluate=[0.9])
     job_id = office.run("ask", "Later.", *CRIT, "--detach", "--json").data["id"]

@@ -237,6 +237,12 @@ def test_rows_are_moved_and_removed():
         assert after(f"remove_criterion_{number}") == ["a", "c"]
 
 
+def test_a_part_of_some_rows_only_is_refused():
+    fields = {"criterion_text": ["a", "b"], "criterion_kind": ["binary"] * 2, "criterion_id": ["first"]}
+    with pytest.raises(Invalid, match="criterion_id was sent 1 times for 2 rows"):
+        JobForm.sent(Form(fields))
+
+
 def test_a_label_or_variable_whose_name_is_a_number_is_no_item_of_a_list():
     for name in ("1", "9" * 5000):
         more = {"metadata": {name: 5}, "evaluation": {"panel": [5]}}

@@ -197,11 +197,14 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor]):
 def test_two_clicks_are_one_job_and_an_edited_form_is_another(api: ApiServer, services: Services):
     client = api.client(headers={"Accept": "text/html"})
     form = {"token": "t" * 20, "instruct": "Why?", "eval_crit": "True.", "do": "send"}
-    first, second = (client.post("/new", data=form) for _ in range(2))
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    first, second = (client.post("/new", data=form, headers=headers) for _ in range(2))
     assert first.status_code == second.status_code == 303
     assert first.headers["location"] == second.headers["location"]
     assert client.post("/new", data={**form, "instruct": "How?"}).headers["location"] != first.headers["location"]
     assert client.post("/new", data={**form, "token": "u" * 20}).headers["location"] != first.headers["location"]
+    assert {job.trace_id for job in jobs(services)} == {trace, None}
     assert len(jobs(services)) == 3
 
 
