@@ -4,7 +4,6 @@ A route parses an authenticated request, calls one operation, and renders the re
 other processes need, so any number of processes can run at the same time, and each can be killed at any time.
 """
 
-import asyncio
 import contextlib
 import logging
 import signal
@@ -124,13 +123,11 @@ async def _lifespan(
     notifications, rates = Notifications(broker_url, intervals), Rates(broker_url)
     watches = RunWatches(services, notifications)
     app.state.context = Context(settings, services, notifications, Metrics(services), rates, watches)
-    listener = asyncio.create_task(notifications.run())
     try:
-        with _ending_streams_on_signals(notifications):
-            yield
+        async with notifications.listening():
+            with _ending_streams_on_signals(notifications):
+                yield
     finally:
-        listener.cancel()
-        await asyncio.gather(listener, return_exceptions=True)
         await rates.close()
         services.close()
 

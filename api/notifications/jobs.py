@@ -25,6 +25,7 @@ _OWN_CHANNEL = "redraft:api"
 _ANY_JOB = job_channel("*")
 _CONFIRMATION_S = 0.5
 _RECONNECT_MAX_S = 2.0
+_CANCEL_AGAIN_S = 0.1
 # Bounds the memory of a waiter that reads too slowly. The size of a delta is its text and a constant for its fields
 _DELTAS_MAX_CHARS = 256_000
 _DELTA_CHARS = 100
@@ -147,7 +148,19 @@ class Notifications:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._notify_all)
 
-    async def run(self) -> None:
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncGenerator[None]:
+        """Listen in a task of its own until the block ends."""
+        listener = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            # redis-py can swallow a cancellation while it connects, so one is not enough
+            while not listener.done():
+                listener.cancel()
+                await asyncio.wait({listener}, timeout=_CANCEL_AGAIN_S)
+
+    async def _run(self) -> None:
         """Listen until the task is cancelled, and reconnect after every failure."""
         self._loop = asyncio.get_running_loop()
         pause_s = 0.1

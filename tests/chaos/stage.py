@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import random
 import shutil
 import signal
 import socket
@@ -172,5 +173,8 @@ class Stage:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Return a port below those of outgoing connections, which could take it before the API listens on it."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("None of 100 ports is free.")

@@ -180,6 +180,7 @@ def test_no_test_sleeps():
         "tests/support/waiting.py": "the one place that waits",
         "tests/model_server/server.py": "scripted latency",
         "tests/api/http/test_limits.py": "a client that sends slowly",
+        "tests/api/test_stopping.py": "gives the event loop one turn",
     }
     found = {
         path for path, node in nodes("tests") if calls_of((path, node)) in {"time.sleep", "sleep", "asyncio.sleep"}
