@@ -24,7 +24,6 @@ def server_process(services: Services, tmp_path: Path) -> Iterator[tuple[Fork, s
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_signal_ends_the_server_in_spite_of_open_streams(
     server_process: tuple[Fork, str], submit_job: Callable[..., str], tmp_path: Path
 ):
