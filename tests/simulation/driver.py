@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from redraft.errors import ProviderError
-from redraft.operations.calls.step_work import Beside, ModelCall, Pace, Together, Work
+from redraft.operations.calls.step_work import ModelCall, Pace, Together, WithSpeculation, Work
 from tests.simulation.faults import Faults
 from tests.simulation.models import ModelServer
 from tests.simulation.world import Killed, Process, Task
@@ -106,7 +106,7 @@ class StepDriver:
             return None
         if isinstance(wanted, Together):
             return self._do_all([partial(self._drive, job, part) for part in wanted.parts], wanted.width)
-        if isinstance(wanted, Beside):
+        if isinstance(wanted, WithSpeculation):
             return self._do_both(job, wanted)
         assert isinstance(wanted, ModelCall)
         if job.is_aborted:
@@ -116,7 +116,7 @@ class StepDriver:
         finally:
             self._faults.reach(self._process, "reply")
 
-    def _do_both(self, job: _Job, wanted: Beside) -> list[Any]:
+    def _do_both(self, job: _Job, wanted: WithSpeculation) -> list[Any]:
         speculative = _Job(turn=job.turn, is_aborted=job.is_aborted)
         job.parts.append(speculative)
 

@@ -20,8 +20,8 @@ from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.bulk import deletion, run_listing, runs
 from redraft.operations.bulk.report_tables import run_tables
-from redraft.operations.bulk.resume_preview import ResumePreview, Retry, preview_resume
 from redraft.operations.bulk.run_listing import ItemFilter
+from redraft.operations.bulk.run_previews import ResumePreview, Retry, preview_resume
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.jobs import webhooks
 from redraft.operations.services import Services

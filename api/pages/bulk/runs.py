@@ -11,7 +11,7 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
-from redraft.operations.bulk.resume_preview import StartPreview, preview_start
+from redraft.operations.bulk.run_previews import StartPreview, preview_start
 from redraft.operations.services import Services
 
 router = pages_router("/runs")

@@ -75,8 +75,8 @@ def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Respo
 def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: str) -> Response:
     view = views.view_call(services, job_id, call_id)
     texts = [("Request", _pretty(view.call.request)), ("Response", _pretty(view.call.response))]
-    near = neighbors_of(view.call, views.view_calls(services, job_id).calls)
-    earlier = views.view_call(services, job_id, near.earlier.id).call if near.earlier else None
+    near = neighbors_of(view.call, view.calls)
+    earlier = queries.get_call(services, job_id, near.earlier.id) if near.earlier else None
     reply = reply_of(view.call.response)
     shown: dict[str, Any] = {
         "call": view.call,

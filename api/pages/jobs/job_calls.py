@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from api.pages.parts.filters import UNKNOWN
+from redraft.domain.evaluation.json_extraction import Unusable, find_object
 from redraft.domain.text.diffs import DiffPart, compare_words
 from redraft.operations.jobs.resources import Call, CallLine
 
@@ -70,13 +71,12 @@ def reply_of(body: Any) -> str:
 
 
 def verdict_of(reply: str) -> list[tuple[str, str]]:
-    """Return the fields of a reply that is a JSON object, as names and texts."""
-    start, end = reply.find("{"), reply.rfind("}")
+    """Return the fields of the only JSON object in a reply, as names and texts, as the loop finds the object."""
+    found = find_object(reply, None, lambda _: True)
     try:
-        fields: Any = json.loads(reply[start : end + 1])
-        return list(_fields(fields)) if isinstance(fields, dict) else []
-    except (ValueError, RecursionError):
-        # The reply may be no JSON, or nested too deeply for a table; then its text is shown
+        return [] if isinstance(found, Unusable) else list(_fields(found.value))
+    except RecursionError:
+        # Nested too deeply for a table; then its text is shown
         return []
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from api.http.bodies import parse_json
 from api.http.problems import HttpProblem
@@ -24,6 +24,14 @@ def read_json(text: str) -> Any:
         return parse_json(text.encode("utf-8", "replace"))
     except HttpProblem as problem:
         raise ValueError(problem.detail.replace("The body", "this").rstrip(".")) from None
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object; an empty text is an empty object. Raises ValueError as `read_json` does."""
+    found: Any = read_json(text) if text.strip() else {}
+    if not isinstance(found, dict):
+        raise ValueError("this is not a JSON object")  # noqa: TRY004 - a value of a user
+    return cast("dict[str, Any]", found)
 
 
 def write_json(value: Any) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache, reduce
 from operator import getitem
 from typing import Any, cast
 
-from api.pages.new.fields import FIELDS, GROUPS, LABELS, SHOWN_DEFAULTS, read_json, write_json
+from api.pages.new.fields import FIELDS, GROUPS, LABELS, SHOWN_DEFAULTS, read_object, write_json
 from api.pages.new.form_errors import FormError
 from api.pages.new.rubric_rows import RowError, criterion_of, row_of
 from api.pages.parts.forms import Form, read_count
@@ -153,24 +153,18 @@ class JobForm:
         return []
 
     def _more(self, errors: list[FormError]) -> dict[str, Any]:
-        if not self.texts["more"].strip():
-            return {}
         try:
-            value = read_json(self.texts["more"])
+            return read_object(self.texts["more"])
         except ValueError as error:
             errors.append(FormError("more", str(error)))
             return {}
-        if not isinstance(value, dict):
-            errors.append(FormError("more", "this is not a JSON object"))
-            return {}
-        return cast("dict[str, Any]", value)
 
 
 def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
-        found = dict(read_json(row["more"]) if row["more"].strip() else {})
-    except (TypeError, ValueError):
+        found = read_object(row["more"])
+    except ValueError:
         errors.append(FormError(f"source_more_{number}", "this is not a JSON object"))
     title = {"title": row["title"].strip()} if row["title"].strip() else {}
     return {**found, **title, "content": row["content"]}

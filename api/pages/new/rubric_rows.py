@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from api.pages.new.fields import read_json
+from api.pages.new.fields import read_object
 from api.pages.parts.forms import read_number
 from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE
 from redraft.domain.checks.shorthand import misread_check, read_check
@@ -15,11 +15,12 @@ Row = Mapping[str, str]
 _NUMBER_HINT = "A whole number"
 _RANGE_HINT = "A number, or a range such as 2..4, 2.. or ..4"
 _LIST_HINT = "One text per line"
+_LISTS = ("contains_all", "contains_any", "not_contains")
 # The hint of the value of each kind of check, and the keyboard of a phone for it
 VALUES: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("min_words", "max_words", "min_chars", "max_chars"), (_NUMBER_HINT, "numeric")),
     **dict.fromkeys(("lines", "bullets", "numeric_between"), (_RANGE_HINT, "text")),
-    **dict.fromkeys(("contains_all", "contains_any", "not_contains"), (_LIST_HINT, "text")),
+    **dict.fromkeys(_LISTS, (_LIST_HINT, "text")),
     **dict.fromkeys(("regex", "not_regex"), ("A regular expression", "text")),
     **dict.fromkeys(("contains", "starts_with", "ends_with", "equals"), ("A text", "text")),
     **dict.fromkeys(("http", "package"), ("The name of the check in the settings", "text")),
@@ -33,7 +34,6 @@ KINDS = [
     *((kind, kind.replace("_", " ")) for kind in CHECK_KINDS),
 ]
 FLAGS = [("", "counts"), ("required", "required"), ("hidden", "hidden"), ("required hidden", "required, hidden")]
-_LISTS = frozenset(("contains_all", "contains_any", "not_contains"))
 _CHECK_ERROR = "{kind}: {error}"
 
 
@@ -83,12 +83,9 @@ def _check(kind: str, row: Row) -> dict[str, Any]:
 
 def _more(text: str) -> dict[str, Any]:
     try:
-        found: Any = read_json(text) if text.strip() else {}
+        return read_object(text)
     except ValueError as error:
         raise RowError("more", str(error)) from None
-    if not isinstance(found, dict):
-        raise RowError("more", "this is not a JSON object")
-    return cast("dict[str, Any]", found)
 
 
 def _anchors(text: str) -> dict[str, str]:

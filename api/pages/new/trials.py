@@ -17,7 +17,7 @@ _OUTSIDE = frozenset(("http", "package"))
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CriterionTrial:
     """A criterion with its result, or with None if only an evaluation in a job can decide it."""
 
     criterion: Criterion
@@ -36,7 +36,7 @@ class Trial:
     task: str
     iteration: int
     rubric: list[Criterion]
-    tried: list[Tried]
+    tried: list[CriterionTrial]
     calls: int
 
 
@@ -58,7 +58,7 @@ def try_rubric(services: Services, rubric: Sequence[Any], job: str) -> Trial:
     fields = EvaluationFields.model_validate({"instruct": "-", "rubric": list(rubric)})
     criteria = fields.rubric or []
     sources = len(found.request.get("sources") or ())
-    tried = [Tried(each, _result(each, result["final_answer"], sources)) for each in criteria]
+    tried = [CriterionTrial(each, _result(each, result["final_answer"], sources)) for each in criteria]
     change = RescoreJob(rubric=criteria, iterations=[result["best_iteration"]])
     calls = calls_max(services, rescore.request_for(services, found.id, change)).total
     return Trial(found.id, found.request["instruct"], result["best_iteration"], criteria, tried, calls)

@@ -11,7 +11,7 @@ from redraft.domain.bulk.outcomes import ItemOutcome, by_row
 from redraft.domain.bulk.row_alignment import Change, RowPair, align
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.report_tables import facts_of
+from redraft.operations.bulk.report_tables import ensure_different, facts_of
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.comparison_report import notes_of, sides_of
@@ -59,7 +59,7 @@ class MatrixRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class RunComparison:
     """A run compared with the baseline."""
 
     run: Run
@@ -72,7 +72,7 @@ class Against:
 class Matrix:
     """A comparison. `rows` are one page of the `number` rows that match; `counts` are of all rows, by change."""
 
-    against: Sequence[Against]
+    against: Sequence[RunComparison]
     notes: Sequence[str]
     sides: Table
     rows: Sequence[MatrixRow]
@@ -88,7 +88,7 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
     _check(run_ids)
     all_runs = [runs.get_run(services, each) for each in run_ids]
     outcomes = [run_results.outcomes(services, each) for each in run_ids]
-    against = [_against(all_runs[0], outcomes[0], *each) for each in zip(all_runs[1:], outcomes[1:], strict=True)]
+    against = [_compare(all_runs[0], outcomes[0], *each) for each in zip(all_runs[1:], outcomes[1:], strict=True)]
     pairs = align(outcomes[0], outcomes[1], *outcomes[2:])
     baseline, new = (facts_of(services, each) for each in all_runs[:2])
     tables = ComparisonTables(baseline, new, against[0].comparison)
@@ -101,15 +101,14 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
 
 
 def _check(run_ids: Sequence[str]) -> None:
-    if len(set(run_ids)) < len(run_ids):
-        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
+    ensure_different(run_ids)
     if len(run_ids) > RUNS_MAX:
         raise Invalid.at("/run", f"At most {RUNS_MAX} runs can be compared at once.", "invalid_filter")
 
 
-def _against(baseline: Run, before: Sequence[ItemOutcome], run: Run, after: Sequence[ItemOutcome]) -> Against:
+def _compare(baseline: Run, before: Sequence[ItemOutcome], run: Run, after: Sequence[ItemOutcome]) -> RunComparison:
     found = compare(before, after, name=baseline.name)
-    return Against(run, found, metrics_of(before, after, found), summarise(found, run.name, baseline.name))
+    return RunComparison(run, found, metrics_of(before, after, found), summarise(found, run.name, baseline.name))
 
 
 def _kept(services: Services, run_ids: Sequence[str], pairs: Sequence[RowPair], query: RowQuery) -> list[RowPair]:

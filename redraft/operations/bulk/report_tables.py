@@ -35,11 +35,16 @@ def comparison_tables(services: Services, baseline_id: str, run_id: str) -> Comp
 
     Raises NotFound if a run does not exist, and Invalid if both ids are the same (code `same_run`).
     """
-    if baseline_id == run_id:
-        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
+    ensure_different((baseline_id, run_id))
     baseline, new = (facts_of(services, runs.get_run(services, each)) for each in (baseline_id, run_id))
     before, after = (run_results.outcomes(services, each) for each in (baseline_id, run_id))
     return ComparisonTables(baseline, new, compare(before, after, name=baseline.name))
+
+
+def ensure_different(run_ids: Sequence[str]) -> None:
+    """Raise Invalid (code `same_run`) if a run would be compared with itself."""
+    if len(set(run_ids)) < len(run_ids):
+        raise Invalid.at("/baseline", "A run cannot be compared with itself: name another baseline.", "same_run")
 
 
 def facts_of(services: Services, run: Run) -> RunFacts:

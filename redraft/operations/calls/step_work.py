@@ -61,7 +61,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class WithSpeculation:
     """A part of a step, and a speculative part that runs at the same time.
 
     The step is resumed with the results of both. If `is_needed` is false for the result of the first part, the calls
@@ -80,7 +80,7 @@ class Pace(Enum):
     """The step may hold a thread for long: child processes check its answers, or its texts are long."""
 
 
-Work = Generator[ModelCall | Together | Beside | Pace, Any, T]
+Work = Generator[ModelCall | Together | WithSpeculation | Pace, Any, T]
 """A step or a part of a step that returns a `T`."""
 
 
@@ -93,9 +93,9 @@ def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]
     return (yield Together(parts, min(len(parts), width or len(parts))))
 
 
-def beside(main: Work[T], speculative: Work[S], is_needed: Callable[[T], bool]) -> Work[tuple[T, S]]:
-    """Run a speculative part beside the main part, and abort its calls as soon as it is not needed."""
-    return (yield Beside(main, speculative, is_needed))
+def with_speculation(main: Work[T], speculative: Work[S], is_needed: Callable[[T], bool]) -> Work[tuple[T, S]]:
+    """Run a speculative part at the same time as the main part, and abort its calls as soon as it is not needed."""
+    return (yield WithSpeculation(main, speculative, is_needed))
 
 
 def wait_for(work: Work[T]) -> T:

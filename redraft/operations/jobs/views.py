@@ -96,9 +96,10 @@ class CallsView(JobView):
 
 @dataclass(frozen=True, slots=True)
 class CallView(JobView):
-    """A job with one call. Very long texts are cut."""
+    """A job with one call, and all its calls without their texts. Very long texts are cut."""
 
     call: Call
+    calls: list[CallLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,9 @@ def view_call(services: Services, job_id: str, call_id: str) -> CallView:
     """View a job with one call. Raises NotFound if the job or the call does not exist."""
     with services.database.read() as connection:
         _, common = _read_job(connection, job_id)
-        row = calls.get(connection, job_id, call_id)
-    return CallView(*common, call_resource(existing(row, "call", call_id)))
+        row = existing(calls.get(connection, job_id, call_id), "call", call_id)
+        rows = calls.summaries_of_job(connection, job_id, CALLS_MAX)
+    return CallView(*common, call_resource(row), [call_line(each) for each in rows])
 
 
 def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:

@@ -40,15 +40,18 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
 
 def needs_completion(job: JobRecord, values: Mapping[str, Any]) -> bool:
     """Whether `complete` has something to store, so that one statement cannot store the step."""
-    reason = values.get("stop_reason")
-    if reason in {None, StopReason.ANSWERED}:
+    if values.get("stop_reason") in {None, StopReason.ANSWERED}:
         return False
-    return job.run_id is not None or (reason == StopReason.ACCEPTED and _has_ranked_sources(job))
+    return job.run_id is not None or _is_observed(job, values)
+
+
+def _is_observed(job: JobRecord, values: Mapping[str, Any]) -> bool:
+    return values["stop_reason"] == StopReason.ACCEPTED and _has_ranked_sources(job)
 
 
 def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:
     """Store an observation if the job ends with an accepted answer, and its sources have ranks."""
-    if values["stop_reason"] != StopReason.ACCEPTED or not _has_ranked_sources(job):
+    if not _is_observed(job, values):
         return
     returned = best_candidate(history.iterations_of(connection, job), values["result"]["best_iteration"])
     request = readable_request(job)

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from redraft.operations.calls.abort import CallsInFlight
-from redraft.operations.calls.step_work import Beside, ModelCall, Pace, Together, Work
+from redraft.operations.calls.step_work import ModelCall, Pace, Together, WithSpeculation, Work
 from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class Engine:
             try:
                 if isinstance(wanted, ModelCall):
                     reply = await calls.make(wanted)
-                elif isinstance(wanted, Beside):
+                elif isinstance(wanted, WithSpeculation):
                     reply = await self._drive_both(calls, wanted, threads)
                 else:
                     reply = await self._drive_all(calls, wanted, threads)
@@ -111,7 +111,7 @@ class Engine:
 
         return await _all_of(drive(part) for part in wanted.parts)
 
-    async def _drive_both(self, calls: CallsInFlight, wanted: Beside, threads: Executor) -> list[Any]:
+    async def _drive_both(self, calls: CallsInFlight, wanted: WithSpeculation, threads: Executor) -> list[Any]:
         speculative = calls.part()
 
         async def drive_main() -> Any:

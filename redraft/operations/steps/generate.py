@@ -35,7 +35,7 @@ from redraft.storage.engine.columns import DbNow
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
-Written = tuple[Outcome, ...]
+CandidateOutcomes = tuple[Outcome, ...]
 """The outcomes of the calls for one candidate."""
 
 
@@ -115,23 +115,25 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     return record(step, outcomes, answered)
 
 
-def write_all(step: StepContext, slots: Sequence[Slot], planned: Sequence[PlannedCall]) -> Work[list[Written]]:
+def write_all(
+    step: StepContext, slots: Sequence[Slot], planned: Sequence[PlannedCall]
+) -> Work[list[CandidateOutcomes]]:
     """Write the candidates at the same time."""
     by_slot = {call.slot: call for call in planned}
     return (yield from together([_write(step, slot, by_slot) for slot in slots], step.width))
 
 
-def answered_in(written: Sequence[Written]) -> list[Outcome]:
+def answered_in(written: Sequence[CandidateOutcomes]) -> list[Outcome]:
     """Return the outcomes with an answer, which may be cut off."""
     return [outcome for outcome in _last_of(written) if outcome.text is not None or outcome.cut is not None]
 
 
-def _last_of(written: Sequence[Written]) -> list[Outcome]:
+def _last_of(written: Sequence[CandidateOutcomes]) -> list[Outcome]:
     # If a retry failed, the text of the first call is used
     return [next((o for o in reversed(candidate) if o.text is not None), candidate[-1]) for candidate in written]
 
 
-def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[Written]:
+def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -> Work[CandidateOutcomes]:
     """Write one candidate, with a retry if the answer does not fit its schema. The last text is used."""
     with _publishing(step, slot) as on_delta:
         made = yield from context.outcomes_of(step, slot, planned, on_delta)
@@ -144,7 +146,7 @@ def _write(step: StepContext, slot: Slot, planned: Mapping[Slot, PlannedCall]) -
     return context.record_one_of(step, planned, made)
 
 
-def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: Mismatch) -> Work[Written]:
+def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: Mismatch) -> Work[CandidateOutcomes]:
     *before, first = made
     slot = replace(slot, seq=slot.seq + 1)
     row = step.recorded.get(slot.key)

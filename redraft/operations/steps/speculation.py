@@ -12,7 +12,7 @@ from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted, with_planned
 from redraft.operations.calls.model_calls import SPECULATIVE_SEQ, PlannedCall
-from redraft.operations.calls.step_work import Work, beside
+from redraft.operations.calls.step_work import Work, with_speculation
 from redraft.operations.request_views import overlaps
 from redraft.operations.steps import evaluate, generate
 from redraft.operations.steps.context import StepContext, StepResult
@@ -30,28 +30,28 @@ def prepare(step: StepContext) -> None:
 
 def plan(step: StepContext) -> list[PlannedCall]:
     """Plan the evaluators' calls, and the speculative calls if the budget suffices for all of them."""
-    asked = evaluate.plan(step)
-    return [*asked, *_plan_speculation(step, asked)]
+    evaluator_calls = evaluate.plan(step)
+    return [*evaluator_calls, *_plan_speculation(step, evaluator_calls)]
 
 
 def _may_speculate(step: StepContext) -> bool:
     return overlaps(step.request) and step.job.iteration < step.job.iteration_limit
 
 
-def _context(step: StepContext, asked: Sequence[PlannedCall] = ()) -> StepContext:
+def _context(step: StepContext, evaluator_calls: Sequence[PlannedCall] = ()) -> StepContext:
     """Return the context of the next iteration, which does not include the answers that are being evaluated."""
     records = tuple(record for record in step.records if record.number < step.job.iteration)
-    spent = with_planned(step.services, step.spent, asked)
+    spent = with_planned(step.services, step.spent, evaluator_calls)
     return replace(step, job=replace(step.job, step=Step.GENERATE.value), records=records, spent=spent)
 
 
-def _plan_speculation(step: StepContext, asked: Sequence[PlannedCall]) -> list[PlannedCall]:
+def _plan_speculation(step: StepContext, evaluator_calls: Sequence[PlannedCall]) -> list[PlannedCall]:
     if not _may_speculate(step):
         return []
-    following = _context(step, asked)
+    following = _context(step, evaluator_calls)
     is_recorded = any(slot.key in step.recorded for slot in generate.slots_of(following, SPECULATIVE_SEQ))
     # Without a call of an evaluator, the verdict is known at once
-    if not asked and not is_recorded:
+    if not evaluator_calls and not is_recorded:
         return []
     try:
         planned = generate.plan(following, SPECULATIVE_SEQ)
@@ -72,7 +72,7 @@ def work(step: StepContext, planned: Sequence[PlannedCall]) -> Work[StepResult]:
     ]
     if not slots:
         return (yield from evaluate.work(step, planned))
-    result, written = yield from beside(
+    result, written = yield from with_speculation(
         evaluate.work(step, planned), generate.write_all(following, slots, planned), _needs_speculation
     )
     outcomes = [*result.outcomes, *(outcome for candidate in written for outcome in candidate)]

@@ -1,5 +1,6 @@
 """Column types and expressions that mean the same on SQLite and PostgreSQL."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -10,8 +11,8 @@ from sqlalchemy.ext.compiler import compiles
 
 from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json
 
-# No integer that `clean_json` replaces is this short
-_SHORT_BYTES_MAX = 4000
+# Each integer that `clean_json` replaces has so many digits
+_LONG_INTEGER = re.compile(rb"[0-9]{4000}")
 _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 _PERIODS = {"hour": (13, 'YYYY-MM-DD"T"HH24'), "day": (10, "YYYY-MM-DD")}
 
@@ -95,14 +96,14 @@ def _read_json(text: str) -> Any:
 
 
 def _clean_json_text(value: Any) -> str:
-    """Return `clean_json` of a value as text. Most values are short and clean, and need no walk through the value."""
+    """Return `clean_json` of a value as text. Most values are clean, and need no walk through the value."""
     try:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:
         return to_json(clean_json(value)).decode()
-    # JSON writes controls as escapes. A longer text may have an integer that is too long
+    # JSON writes controls as escapes
     has_escapes = b"\\u" in text or b"\\f" in text or b"\\b" in text
-    if has_escapes or len(text) > _SHORT_BYTES_MAX or text.count(b"{") + text.count(b"[") > NESTING_MAX:
+    if has_escapes or text.count(b"{") + text.count(b"[") > NESTING_MAX or _LONG_INTEGER.search(text):
         return to_json(clean_json(value)).decode()
     return text.decode()
 
