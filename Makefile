@@ -79,7 +79,7 @@ coverage: test
 
 api-tools: $(API_TOOLS)
 
-docs: $(READY) ## generate docs/settings.md and .env.example
+docs: $(READY) ## generate docs/settings.md, .env.example and parts of client/
 	$(BIN)/python docs/generate.py
 
 screenshots: $(READY) $(DEV) ## take the screenshots in docs/images again; needs Chromium
@@ -119,8 +119,8 @@ $(API_TOOLS): requirements-api-tools.lock | $(BIN)/python
 	build/api-tools/bin/pip install -qq --disable-pip-version-check --no-input --no-compile --require-hashes -r $<
 	@touch $@
 
-$(PROJECT): pyproject.toml | $(RUNTIME)
-	$(PIP) --no-deps --no-build-isolation --editable .
+$(PROJECT): pyproject.toml client/pyproject.toml | $(RUNTIME)
+	$(PIP) --no-deps --no-build-isolation --editable . --editable client
 	@touch $@
 
 build/lock/bin/uv: | $(BIN)/python

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Write the pages that are generated from the code; `--check` only compares them."""
+"""Write the pages and modules that are generated from the code; `--check` only compares them."""
 
 import sys
 import types
 import typing
 from pathlib import Path
 
+import client_models
 from pydantic import AliasChoices, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
@@ -89,7 +90,14 @@ def env_example() -> str:
     return ENV_INTRO + "".join(blocks)
 
 
-PAGES = {"docs/settings.md": settings_page, ".env.example": env_example}
+PAGES = {
+    "docs/settings.md": settings_page,
+    ".env.example": env_example,
+    "client/redraft_client/models.py": client_models.models_page,
+    "client/redraft_client/requests.py": client_models.requests_page,
+    "client/redraft_client/client.py": client_models.blocking_client_page,
+    "client/redraft_client/_driver.py": client_models.blocking_driver_page,
+}
 
 
 def main(arguments: list[str]) -> int:
