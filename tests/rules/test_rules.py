@@ -249,6 +249,13 @@ def test_the_domain_and_the_entry_points_do_not_know_sql():
     assert found == []
 
 
+def test_the_client_knows_nothing_of_the_server():
+    """It is installed without the server. The contracts of the imports know the server's packages only."""
+    found = {name.split(".")[0] for _, node in nodes("client") for name in imported(node)}
+    assert "httpx2" in found
+    assert found & {*PACKAGES, "tests"} == set()
+
+
 def test_every_code_path_that_the_docs_name_exists():
     names = {path.name for path in ROOT.glob("[a-z]*/**/*.py")}
     documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
