@@ -105,11 +105,12 @@ def _model(name: str, schema: Schema) -> str:
 
 def _field(name: str, schema: Schema, *, is_required: bool) -> str:
     hint = _hint(schema)
-    if is_required and not hint.endswith("None"):
+    may_be_null = hint == "Any" or hint.endswith("None")
+    if is_required and not may_be_null:
         return f"    {name}: {hint}"
     # A field that may be null may also be absent: an older server does not have it
     default = schema.get("default")
-    is_optional = default is None and not hint.endswith(("None", "Any"))
+    is_optional = default is None and not may_be_null
     return f"    {name}: {hint}{' | None' if is_optional else ''} = {default!r}"
 
 

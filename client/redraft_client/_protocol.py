@@ -86,10 +86,12 @@ class Retries:
 
     Attributes:
         attempts: the maximum number of attempts.
+        first_pause_s: the pause after the first attempt, without a header Retry-After. It doubles with each attempt.
         pause_max_s: the maximum pause. If the server asks for a longer one, the error is raised at once.
     """
 
     attempts: int = 5
+    first_pause_s: float = 0.5
     pause_max_s: float = 60.0
 
     def pause_s(self, request: Request, reply: Response | Failure, attempt: int) -> float | None:
@@ -98,8 +100,8 @@ class Retries:
             return None
         asked_s = None if isinstance(reply, Failure) else retry_after_s(reply.headers)
         # With jitter, so that clients that failed together do not come back together
-        pause_s = min(0.5 * 2 ** (attempt - 1), 8.0) * random.uniform(0.75, 1.25)  # noqa: S311
-        pause_s = max(pause_s, asked_s or 0)
+        growing_s = min(self.first_pause_s * 2 ** (attempt - 1), 8.0)
+        pause_s = max(growing_s * random.uniform(0.75, 1.25), asked_s or 0)  # noqa: S311
         return pause_s if pause_s <= self.pause_max_s else None
 
 

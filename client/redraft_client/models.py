@@ -98,8 +98,8 @@ class Call(ResponseModel):
     started_at: str
     finished_at: str | None = None
     provider: str
-    request: Any
-    response: Any
+    request: Any = None
+    response: Any = None
     truncated: bool
     response_headers: dict[str, str] | None = None
     cached_input_tokens: int | None = None
@@ -562,7 +562,7 @@ class JobPage(ResponseModel):
 class JobResult(ResponseModel):
     """The best answer of a job, with its score and its sources."""
     final_answer: str
-    parsed: Any
+    parsed: Any = None
     """The answer as JSON if the request has an answer_schema; otherwise null."""
     success: bool | None = None
     """Whether the answer was accepted; null if it is not evaluated: the evaluation was skipped, or is still to

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 import pytest
 from redraft_client import Redraft
 
+from tests.api.conftest import start_api
 from tests.journeys.offices import Office, Offices
+
+__all__ = ["start_api"]
 
 
 @pytest.fixture(scope="module")
