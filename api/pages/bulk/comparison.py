@@ -10,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from api.dependencies import ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run import REPORTED_AT_ONCE
+from api.pages.parts.answer_diffs import ShownDiff, compare_answers
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.domain.bulk.comparison_metrics import Metric
 from redraft.domain.bulk.row_alignment import Change
-from redraft.domain.text.diffs import Diff, compare_words
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.comparison_matrix import RUNS_MAX, Matrix, RowQuery, Sort, compare_runs
@@ -145,12 +145,12 @@ def show_row(
     return page(request, "runs/row.html", sides=sides, row=row, repeat=repeat, **shown)
 
 
-def _diffs(sides: Sequence[tuple[Run, Side | None]]) -> list[tuple[Run, Diff]]:
+def _diffs(sides: Sequence[tuple[Run, Side | None]]) -> list[tuple[Run, ShownDiff]]:
     """Compare the answer of the first run with those of the others."""
     first = sides[0][1]
     if first is None or not first.answer:
         return []
-    return [(run, compare_words(first.answer, side.answer)) for run, side in sides[1:] if side and side.answer]
+    return [(run, compare_answers(first.answer, side.answer)) for run, side in sides[1:] if side and side.answer]
 
 
 def _criteria(sides: Sequence[Side | None]) -> list[tuple[str, list[Any]]]:

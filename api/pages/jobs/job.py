@@ -1,27 +1,26 @@
 """The pages of a job, one for each tab: answer, iterations, calls, events and request."""
 
 import json
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
 
 from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
-from api.pages.jobs.job_answers import RENDERED_CHARS_MAX, answer_of, pending_of
+from api.pages.jobs.job_answers import answer_of, pending_of
 from api.pages.jobs.job_calls import changes_of, messages_of, neighbors_of, reply_of, verdict_of
 from api.pages.jobs.job_charts import draw_scores, draw_waterfall
+from api.pages.jobs.job_comparisons import compared_of
 from api.pages.jobs.job_frame import JobIdOf, job_page
-from api.pages.jobs.job_progress import best_attempts, by_number, continuations_after, strip_of
+from api.pages.jobs.job_progress import best_attempts, by_number, continuations_after, same_answers, strip_of
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.new.fields import LABELS
+from api.pages.parts.answer_diffs import readable
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
-from redraft.domain.text.diffs import DiffPart
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
-from redraft.operations.jobs.diffs import AnswerDiff, diff_of
 from redraft.operations.jobs.views import HistoryView
 
 router = pages_router("/jobs/{job_id}")
@@ -30,8 +29,6 @@ Candidate = Annotated[int, Query(ge=1, le=ITERATION_MAX)]
 Number = Annotated[int, Path(ge=1, le=ITERATION_MAX)]
 After = Annotated[int, Query(ge=0, le=10**9)]
 JSON_CHARS = 20_000
-_SAME_CHARS = 600
-_DIFF_CHARS = 60_000
 _EMPTY = Filled()
 
 
@@ -130,7 +127,6 @@ def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, statu
 
 def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
     best = best_attempts(view.iterations)
-    diff = _diff(request, view)
     ratings: dict[str, list[Rating]] = {}
     for rating in view.ratings:
         ratings.setdefault(rating.evaluation_id, []).append(rating)
@@ -141,46 +137,13 @@ def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, s
         tab="/iterations",
         status=status,
         strip=strip_of(view.job, best),
-        groups=by_number(view.iterations),
+        groups=[(number, same_answers(group)) for number, group in by_number(view.iterations)],
         continued=continuations_after(view.iterations, view.continued),
         best=best,
-        best_ids={each.id for each in best},
+        best_of={each.number: each for each in best},
         chart=draw_scores(view.matrix, view.job.progress.score_threshold),
         matrix=view.matrix,
-        rendered_chars=RENDERED_CHARS_MAX,
         ratings=ratings,
-        diff=diff,
-        diff_parts=list(readable(diff.parts)) if diff else [],
+        compared=compared_of(view, best, request.query_params),
         form=form,
     )
-
-
-def _diff(request: Request, view: HistoryView) -> AnswerDiff | None:
-    numbers = sorted({each.number for each in view.iterations})
-    if len(numbers) < 2:
-        return None
-    # If the URL names no existing iterations, the best one is compared with the one before it
-    best = view.job.progress.best_iteration
-    at = numbers.index(best) if best in numbers[1:] else len(numbers) - 1
-    by_text = {str(number): number for number in numbers}
-    wanted = [request.query_params.get(name, "") for name in ("from", "to")]
-    old, new = (by_text.get(text, usual) for text, usual in zip(wanted, numbers[at - 1 : at + 1], strict=True))
-    return diff_of(view.iterations, old, new, view.job.id)
-
-
-def readable(parts: Sequence[DiffPart]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a diff as (kind, text). Long equal parts are shortened, and a long diff is cut."""
-    room = _DIFF_CHARS
-    for part in parts:
-        if part.kind == "equal" and len(part.text) > _SAME_CHARS:
-            half = _SAME_CHARS // 2
-            yield "equal", part.text[:half]
-            yield "gap", f"{len(part.text) - 2 * half:,} equal characters"
-            yield "equal", part.text[-half:]
-            room -= 2 * half
-            continue
-        yield part.kind, part.text[:room]
-        if len(part.text) > room:
-            yield "gap", "the rest is too long to be shown"
-            return
-        room -= len(part.text)

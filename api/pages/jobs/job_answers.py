@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from markupsafe import Markup
 
-from api.pages.parts.markdown import CitationMarker, link_plain, markers_of, render_markdown
+from api.pages.parts.markdown import CitationMarker, link_plain, markers_of
+from api.pages.parts.rendered_answers import RENDERED_CHARS_MAX, RenderedAnswer, render_answer
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
 
-# A browser needs too much time to lay out longer answers
-RENDERED_CHARS_MAX = 40_000
 RAW_CHARS_MAX = 100_000
 CUT_CHARS = 20_000
 
@@ -32,12 +31,12 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as its page shows it. `shown` is HTML, and `text` is the whole answer.
+    """An answer as its page shows it. `text` is the whole answer.
 
     `is_final` is false for the best answer of a job that has not ended.
     """
 
-    shown: Markup
+    shown: RenderedAnswer
     text: str
     view: View
     views: tuple[View, ...]
@@ -63,7 +62,7 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
     citations: list[dict[str, Any]] = result.get("citations") or []
     markers = [] if chosen == "parsed" else markers_of(citations, CUT_CHARS if is_cut else len(text))
     return Answer(
-        shown=_shown(shown_text[:CUT_CHARS] if is_cut else shown_text, markers, is_rendered=is_rendered),
+        shown=_shown(shown_text[:CUT_CHARS] if is_cut else shown_text, "answer", markers, is_rendered=is_rendered),
         text=text,
         view=chosen,
         views=views,
@@ -81,7 +80,7 @@ def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[dict[str, Any]
     for each in iterations if job.finished_at is None else ():
         if each.evaluation is None:
             is_cut = len(each.answer) > CUT_CHARS
-            shown = _shown(each.answer[:CUT_CHARS], [], is_rendered=not is_cut)
+            shown = _shown(each.answer[:CUT_CHARS], f"pending-{each.candidate}", [], is_rendered=not is_cut).html
             found.append({"number": each.number, "candidate": each.candidate, "shown": shown, "is_cut": is_cut})
     return found
 
@@ -95,10 +94,11 @@ def _best_so_far(job: Job, iterations: Sequence[Iteration]) -> dict[str, Any] | 
     return {"final_answer": chosen.answer, "best_iteration": best}
 
 
-def _shown(text: str, markers: Sequence[CitationMarker], *, is_rendered: bool) -> Markup:
+def _shown(text: str, name: str, markers: Sequence[CitationMarker], *, is_rendered: bool) -> RenderedAnswer:
     if is_rendered:
-        return Markup('<div class="answer">{}</div>').format(render_markdown(text, markers))
-    return Markup("<pre>{}</pre>").format(link_plain(text, markers))
+        rendered = render_answer(text, name, markers)
+        return replace(rendered, html=Markup('<div class="answer">{}</div>').format(rendered.html))
+    return RenderedAnswer(Markup("<pre>{}</pre>").format(link_plain(text, markers)), [])
 
 
 def _sources(

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import groupby
 
 from redraft.domain.jobs.states import JobStatus, Step
+from redraft.domain.text.cleaning import fold
 from redraft.operations.jobs.diffs import score_of
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Event, Job
@@ -34,6 +35,14 @@ class Strip:
 
 def by_number(iterations: Sequence[Iteration]) -> list[tuple[int, list[Iteration]]]:
     return [(number, list(group)) for number, group in groupby(iterations, key=lambda each: each.number)]
+
+
+def same_answers(candidates: Sequence[Iteration]) -> list[list[Iteration]]:
+    """Group the candidates of an iteration by equal answers. White space is ignored, as when the loop stops."""
+    found: dict[str, list[Iteration]] = {}
+    for each in candidates:
+        found.setdefault(fold(each.answer), []).append(each)
+    return list(found.values())
 
 
 def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:

@@ -1,9 +1,12 @@
 """The texts by which pages describe the state of jobs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from api.pages.parts.filters import score
+from redraft.domain.evaluation.scores import meets
 from redraft.domain.jobs.states import JobKind, StopReason, describe_stop_reason
-from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation
+from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation, EvaluatorVerdict
 
 STOPS: dict[str, str] = {
     StopReason.ANSWERED: "Answered: this is the first answer, which is being evaluated.",
@@ -92,3 +95,29 @@ def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:
     """Return a stop reason in a few words, for lists."""
     return describe_stop_reason(stop_reason, only_evaluates=kind != JobKind.GENERATE_ANSWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Evaluators of one answer with the same verdict, and what they agree on."""
+
+    words: str
+    verdicts: list[EvaluatorVerdict]
+
+
+def agreements(verdicts: Sequence[EvaluatorVerdict], threshold: float) -> list[Agreement]:
+    """Group the verdicts of several evaluators by whether the score reaches the threshold, the largest group first."""
+    groups: dict[str, list[EvaluatorVerdict]] = {}
+    for each in verdicts:
+        verdict = "no verdict" if each.score is None else "passed" if meets(each.score, threshold) else "not passed"
+        groups.setdefault(verdict, []).append(each)
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [Agreement(_agreed(verdict, group, len(verdicts)), group) for verdict, group in ordered]
+
+
+def _agreed(verdict: str, group: Sequence[EvaluatorVerdict], number: int) -> str:
+    scores = sorted({score(each.score) for each in group if each.score is not None})
+    who = f"{len(group)} of {number} members" if len(group) < number else f"All {number} members"
+    if len(group) == 1:
+        return f"1 of {number} members: {verdict}"
+    return f"{who} agree: {verdict}" + (f", {' to '.join(dict.fromkeys((scores[0], scores[-1])))}" if scores else "")

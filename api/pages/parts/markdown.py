@@ -29,7 +29,7 @@ _CELLS_MAX = 3_000
 # Colours of code cost about 5 ms per 1,000 characters
 _COLORED_CHARS_MAX = 16_000
 _TAGS = {
-    *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p"),
+    *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ins", "li", "ol", "p"),
     *("pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"),
 }
 
@@ -148,8 +148,14 @@ def render_markdown(text: str, cited: Sequence[CitationMarker] = (), evidence: I
 def _render(text: str, markers: Sequence[CitationMarker | Highlight]) -> Markup:
     frames = Frames(markers)
     with_tables, with_colors = text.count("|") <= _CELLS_MAX, len(text) <= _COLORED_CHARS_MAX
-    html = nh3.clean(
-        _parser(with_tables=with_tables, with_colors=with_colors).render(reveal(frames.put(text))),
+    html = _parser(with_tables=with_tables, with_colors=with_colors).render(reveal(frames.put(text)))
+    return frames.link(sanitize(html))
+
+
+def sanitize(html: str) -> str:
+    """Keep the allowed elements and attributes only. The result is well-formed."""
+    return nh3.clean(
+        html,
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}},
         allowed_classes={"span": CLASSES},
@@ -157,7 +163,6 @@ def _render(text: str, markers: Sequence[CitationMarker | Highlight]) -> Markup:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
-    return frames.link(html)
 
 
 def _demote_headings(state: StateCore) -> None:

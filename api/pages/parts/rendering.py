@@ -18,7 +18,7 @@ from markupsafe import Markup
 from api.http.root_path import rooted
 from api.http.security_headers import PAGE_POLICY
 from api.pages.parts import filters, job_words
-from api.pages.parts.markdown import render_markdown
+from api.pages.parts.rendered_answers import RENDERED_CHARS_MAX, evidence_of, render_answer
 from redraft.domain.admin.scopes import Scope
 
 FOLDER = Path(__file__).parent.parent
@@ -115,11 +115,13 @@ def environment() -> Environment:
         finalize=filters.shown,
     )
     names = ("ago", "duration", "usd", "score", "count", "clip", "since", "breakable", "offset", "elapsed")
-    job_names = ("ending", "repeats_criteria", "criteria_words", "beside_criteria")
+    job_names = ("agreements", "ending", "repeats_criteria", "criteria_words", "beside_criteria")
     known: dict[str, Any] = made.filters
     known |= {name: getattr(filters, name) for name in names}
     known["querystring"] = querystring
-    known |= {name: getattr(job_words, name) for name in job_names} | {"markdown": render_markdown}
+    known |= {name: getattr(job_words, name) for name in job_names}
     known_everywhere: dict[str, Any] = made.globals
     known_everywhere |= {"asset": asset, "address": address, "version": version("redraft")}
+    known_everywhere |= {"render_answer": render_answer, "evidence_of": evidence_of}
+    known_everywhere["rendered_chars_max"] = RENDERED_CHARS_MAX
     return made

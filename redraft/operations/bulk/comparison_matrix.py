@@ -12,6 +12,7 @@ from redraft.domain.bulk.row_alignment import Change, RowPair, align
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import ensure_different, facts_of
+from redraft.operations.bulk.run_listing import item_outcome
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.comparison_report import notes_of, sides_of
@@ -40,7 +41,6 @@ class Cell:
     """A row in one run. With several repeats, score, cost and time are means, and the answer is that of the first."""
 
     outcome: str
-    is_accepted: bool | None
     score: float | None
     cost_usd: float | None
     seconds: float | None
@@ -126,13 +126,10 @@ def _cell(items: Sequence[ItemOutcome] | None) -> Cell | None:
         return None
     verdict = verdicts_of({"": items}).get("")
     first = items[0]
-    outcome = "not evaluated" if first.status == "succeeded" else first.status
-    if verdict:
-        outcome = "accepted" if verdict.passes else "not accepted"
+    status = "succeeded" if verdict else first.status
     seconds = [item.seconds for item in items if item.seconds is not None]
     return Cell(
-        outcome,
-        verdict.passes if verdict else None,
+        item_outcome(status, is_accepted=bool(verdict and verdict.passes), is_evaluated=verdict is not None),
         verdict.score if verdict else None,
         mean_cost(items),
         sum(seconds) / len(seconds) if seconds else None,

@@ -101,7 +101,7 @@ class ItemLine(Resource):
 
     @property
     def outcome(self) -> str:
-        return _outcome(self.status, self.best_score, is_accepted=self.is_accepted)
+        return item_outcome(self.status, is_accepted=bool(self.is_accepted), is_evaluated=self.best_score is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class Side:
 
     @property
     def outcome(self) -> str:
-        return _outcome(self.status, self.score, is_accepted=self.is_accepted)
+        return item_outcome(self.status, is_accepted=self.is_accepted, is_evaluated=self.score is not None)
 
 
-def _outcome(status: str, score: float | None, *, is_accepted: bool | None) -> str:
+def item_outcome(status: str, *, is_accepted: bool, is_evaluated: bool) -> str:
     """Return the outcome of an item, which is that of its job, or `invalid` for a row that became no job."""
     if status == "invalid":
         return status
-    return outcome_of(status, is_accepted=bool(is_accepted), is_evaluated=score is not None)
+    return outcome_of(status, is_accepted=is_accepted, is_evaluated=is_evaluated)
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:

@@ -216,7 +216,7 @@ def test_runs_are_compared_row_by_row(driver: Driver, both: tuple[Run, Run]):
     ]
     cells = found.rows[0].cells
     assert [cell and (cell.outcome, cell.score, cell.answer) for cell in cells] == [
-        ("not accepted", 0.2, "old"),
+        ("not_accepted", 0.2, "old"),
         ("accepted", 0.9, "new"),
     ]
     assert found.rows[0].question == "[[case:r0]]"

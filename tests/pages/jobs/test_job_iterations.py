@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from api.pages.jobs.job import readable
+from api.pages.parts.answer_diffs import readable
 from redraft.domain.text.diffs import DiffPart
 from redraft.operations.evaluation import ratings
 from redraft.operations.services import Services
@@ -57,7 +57,7 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     third.get_by_text("The feedback that the generator got for this answer").click()
     expect(third.locator("details[open] pre").last).to_contain_text("TEXT-vivid")
     expect(third.get_by_role("row").filter(has_text="TEXT-scatters")).to_contain_text("EVIDENCE-scatters")
-    expect(page.locator("#iteration-2")).to_contain_text("best")
+    expect(page.locator(".iteration", has=page.locator("#iteration-2"))).to_contain_text("best")
     expect(row.locator("xpath=following-sibling::tr[1]")).to_contain_text("level 2 of 5")
     expect(page.get_by_text("divided by the sum of the positive weights")).to_be_visible()
     # What stands beside each criterion is not said again

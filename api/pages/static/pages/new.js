@@ -18,7 +18,6 @@
     const found = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("preview");
     if (!found) return;
     for (const each of found.querySelectorAll("details")) each.open = open.includes(each.id);
-    for (const button of found.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
     place.replaceChildren(found);
   }
 

@@ -138,12 +138,12 @@
     followAll();
   }
 
-  // Copy buttons are shown where copying is possible.
-  function prepareCopies() {
-    for (const button of document.querySelectorAll("button[data-copy][hidden]")) button.hidden = !navigator.clipboard;
-  }
+  // A copy button copies the element that it names, else the one behind it. It is shown where copying is possible.
+  document.documentElement.classList.toggle("copies", Boolean(navigator.clipboard));
   async function copy(button) {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    const source = document.getElementById(button.dataset.copy) ?? button.nextElementSibling;
+    const rows = [...source.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => cell.textContent).join("\t"));
+    await navigator.clipboard.writeText(rows.join("\n") || source.textContent);
     announce("Copied");
     const words = button.textContent;
     button.textContent = "Copied ✓";
@@ -180,6 +180,21 @@
     if (control) { event.preventDefault(); control.click(); }
   }
 
+  // The target of a link is shown although it is in closed details, also in browsers that do not open them.
+  function openTarget() {
+    const target = document.querySelector(":target");
+    for (let each = target?.closest("details"); each; each = each.parentElement.closest("details")) each.open = true;
+    target?.scrollIntoView();
+  }
+  // On paper all details are open. The style sheet says so, too, but not all browsers know its rule.
+  const openedForPrint = [];
+  function onPrint() {
+    for (const each of document.querySelectorAll("details:not([open])")) { each.open = true; openedForPrint.push(each); }
+  }
+  function afterPrint() {
+    for (const each of openedForPrint.splice(0)) each.open = false;
+  }
+
   function onClick(event) {
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button);
@@ -206,7 +221,6 @@
   }
   function refresh() {
     updateTimes();
-    prepareCopies();
     followAll();
   }
 
@@ -219,6 +233,10 @@
   document.addEventListener("htmx:error", (event) => { retryLive(event); check(); });
   // Details that people have opened stay open when the page reloads itself.
   window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
+  window.addEventListener("hashchange", openTarget);
+  window.addEventListener("beforeprint", onPrint);
+  window.addEventListener("afterprint", afterPrint);
+  openTarget();
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(updateTimes, 1000);
   for (const element of document.querySelectorAll("[data-announce]")) announced.set(element.id, element.dataset.announce);

@@ -8,8 +8,8 @@
       const shown = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("sides");
       // Ids of the loaded part would be given twice if two rows are open
       for (const each of shown.querySelectorAll("[id]")) each.id = `${row.id}-${each.id}`;
-      for (const each of shown.querySelectorAll("[data-copy]")) each.dataset.copy = `${row.id}-${each.dataset.copy}`;
-      for (const each of shown.querySelectorAll("button[data-copy]")) each.hidden = !navigator.clipboard;
+      for (const each of shown.querySelectorAll("[data-copy]:not([data-copy=''])")) each.dataset.copy = `${row.id}-${each.dataset.copy}`;
+      for (const each of shown.querySelectorAll(".outline a")) each.hash = `#${row.id}-${each.hash.slice(1)}`;
       shown.removeAttribute("id");
       row.firstElementChild.replaceChildren(shown);
       row.dataset.loaded = "yes";
