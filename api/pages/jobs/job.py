@@ -1,6 +1,7 @@
 """The pages of a job, one for each tab: answer, iterations, calls, events and request."""
 
 import json
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request, Response
@@ -8,12 +9,13 @@ from fastapi import Path, Query, Request, Response
 from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
 from api.pages.jobs.job_answers import answer_of, pending_of
-from api.pages.jobs.job_calls import changes_of, messages_of, neighbors_of, reply_of, verdict_of
-from api.pages.jobs.job_charts import draw_scores, draw_waterfall
+from api.pages.jobs.job_calls import changes_of, messages_of, neighbors_of, reply_of, reported_calls, verdict_of
+from api.pages.jobs.job_charts import draw_scores
 from api.pages.jobs.job_comparisons import compared_of
 from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_progress import best_attempts, by_number, continuations_after, same_answers, strip_of
 from api.pages.jobs.job_texts import plain_text, request_texts
+from api.pages.jobs.job_trace import trace_of
 from api.pages.new.fields import LABELS
 from api.pages.parts.answer_diffs import readable
 from api.pages.parts.forms import Filled
@@ -21,6 +23,7 @@ from api.pages.parts.rendering import pages_router
 from redraft.errors import NotFound
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
+from redraft.operations.jobs.resources import Call
 from redraft.operations.jobs.views import HistoryView
 
 router = pages_router("/jobs/{job_id}")
@@ -62,10 +65,15 @@ def get_iteration_answer(
 
 
 @router.get("/calls")
-def show_calls(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    view = views.view_calls(services, job_id)
-    fall = draw_waterfall(view.calls) if view.calls else None
-    return job_page(request, "job/calls.html", view, tab="/calls", calls=view.calls, has_more=view.has_more, fall=fall)
+def show_trace(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
+    view = views.view_trace(services, job_id)
+    trace = trace_of(view, datetime.now(UTC)) if view.calls else None
+    at = request.query_params.get("at", "")
+    row = trace.find(at) if trace else None
+    call = queries.get_call(services, job_id, row.call.id) if row and row.call else None
+    reply = reply_of(call.response) if call else ""
+    shown: dict[str, Any] = {"trace": trace, "at": at, "row": row, "call": call, "reply": reply}
+    return job_page(request, "job/calls.html", view, tab="/calls", **shown, verdict=_verdict(call, reply))
 
 
 @router.get("/calls/{call_id}")
@@ -82,7 +90,7 @@ def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: 
         "near": near,
         "messages": messages_of(view.call.request),
         "reply": reply,
-        "verdict": [] if view.call.type == "generate" else verdict_of(reply),
+        "verdict": _verdict(view.call, reply),
         "changes": list(readable(changes_of(view.call, earlier))),
     }
     return job_page(request, "job/call.html", view, tab=f"/calls/{call_id}", **shown)
@@ -91,7 +99,8 @@ def show_call(request: Request, services: ServicesOf, job_id: JobIdOf, call_id: 
 @router.get("/events")
 def show_events(request: Request, services: ServicesOf, job_id: JobIdOf, after: After = 0) -> Response:
     view = views.view_events(services, job_id, after)
-    return job_page(request, "job/events.html", view, tab="/events", after=after)
+    reported = reported_calls(view.events, view.calls)
+    return job_page(request, "job/events.html", view, tab="/events", after=after, reported=reported)
 
 
 @router.get("/request")
@@ -103,6 +112,10 @@ def show_request(request: Request, services: ServicesOf, job_id: JobIdOf) -> Res
         **request_texts(request, view.job),
     }
     return job_page(request, "job/request.html", view, tab="/request", **shown)
+
+
+def _verdict(call: Call | None, reply: str) -> list[tuple[str, str]]:
+    return verdict_of(reply) if call and call.type != "generate" else []
 
 
 def _pretty(value: Any) -> str:

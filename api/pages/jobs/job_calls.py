@@ -1,4 +1,4 @@
-"""Prepares one model call for its page: its messages, its reply, and what changed since the previous prompt."""
+"""Prepares model calls for pages: their messages and replies, changes between prompts, and the events about them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from api.pages.parts.filters import UNKNOWN
 from redraft.domain.evaluation.json_extraction import Unusable, find_object
+from redraft.domain.jobs.states import Step
 from redraft.domain.text.diffs import DiffPart, compare_words
-from redraft.operations.jobs.resources import Call, CallLine
+from redraft.operations.jobs.resources import Call, CallLine, Event, PlacedCall
 
 _DIFF_CHARS_MAX = 40_000
 # No wire format nests texts so deeply, but a reply can come from any server
@@ -43,6 +44,34 @@ def neighbors_of(call: CallLine, calls: Sequence[CallLine]) -> Neighbors:
     return Neighbors(
         calls[at - 1] if at else None, calls[at + 1] if at + 1 < len(calls) else None, same[-1] if same else None
     )
+
+
+def reported_calls(events: Sequence[Event], calls: Sequence[PlacedCall]) -> dict[int, list[PlacedCall]]:
+    """Return the calls that each event reports, by the number of the event."""
+    by_subject: dict[tuple[Any, ...], int] = {}
+    for event in events:
+        data = event.data
+        is_retry = event.type == "step.retrying"
+        rest = (data.get("step"), data.get("attempt")) if is_retry else (data.get("candidate") or 1,)
+        by_subject.setdefault((event.type, data.get("iteration"), *rest), event.seq)
+        by_subject.setdefault((event.type,), event.seq)
+    found: dict[int, list[PlacedCall]] = {}
+    for call in calls:
+        seq = next((by_subject[each] for each in _subjects(call) if each in by_subject), None)
+        if seq is not None:
+            found.setdefault(seq, []).append(call)
+    return found
+
+
+def _subjects(call: PlacedCall) -> Iterator[tuple[Any, ...]]:
+    """Yield what an event that reports the call can be about, the most likely first."""
+    if call.status == "failed":
+        yield "step.retrying", call.iteration, call.step, call.attempt
+    if call.step != Step.AUDIT:
+        kind = "iteration.generated" if call.step == Step.GENERATE else "iteration.evaluated"
+        yield kind, call.iteration, call.candidate
+    if call.status != "started":
+        yield ("done",)
 
 
 def messages_of(body: Any) -> list[Message]:

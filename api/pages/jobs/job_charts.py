@@ -1,27 +1,19 @@
-"""Draws the charts of a job: its scores by iteration, as chart and as sparkline, and the times of its calls."""
+"""Draws the scores of a job by iteration, as chart and as sparkline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from markupsafe import Markup
 
-from api.pages.parts.filters import UNKNOWN, duration, score
-from redraft.domain.jobs.time_intervals import merged
+from api.pages.parts.filters import UNKNOWN, score
 from redraft.operations.jobs.iterations import CriteriaMatrix, MatrixColumn
-from redraft.operations.jobs.resources import CallLine
 from redraft.reports.svg import Plot, label, line, picture, tag
 
 CRITERIA_DRAWN_MAX = 6
 _TICKS = [0, 0.25, 0.5, 0.75, 1.0]
 _SPOTS = (("passed", "passed"), ("missed", "not passed"), ("other", "another candidate"))
 _WIDTH, _HEIGHT, _EDGE = 96, 24, 4
-_TRACK = 1000
-_SMALLEST_BAR = 6.0
-# The longest pause that is drawn to scale, as a share of the time of all calls. If a pause of hours were drawn to
-# scale, the bars of the calls would be too small to see
-_GAP_SHARE = 1.0
-_SMALLEST_GAP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,84 +92,6 @@ def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> 
         yield tag("circle", cx=x, cy=y, r=3 if class_ == "other" else 5, class_=f"spot {class_}")
         if class_ != "other":
             yield label(score(column.score), x, y - 10, class_="value")
-
-
-@dataclass(frozen=True, slots=True)
-class Waterfall:
-    """A bar for each call on a common scale, the legend, and the total time of the calls in words.
-
-    `waits` says for each repeated call how long the job waited before it, and after which error.
-    """
-
-    waits: Mapping[str, str]
-    bars: Mapping[str, Markup]
-    legend: tuple[tuple[str, str], ...]
-    scale: tuple[str, ...]
-    spans: str
-
-
-def draw_waterfall(calls: Sequence[CallLine]) -> Waterfall:
-    """Draw a bar for each call on a common time scale, on which long pauses between calls are shortened."""
-    spans = {call.id: call.interval for call in calls}
-    clock = _Clock(list(spans.values()))
-    before = _attempts_before(calls)
-    bars = {call.id: _bar(call, clock, *spans[call.id], before.get(call.id)) for call in calls}
-    kinds = list(dict.fromkeys(map(_kind, calls))) + (["wait"] if before else [])
-    legend = tuple((kind, "failed" if kind == "bad" else kind.replace("_", " ")) for kind in kinds)
-    waits = {call.id: _wait_words(call, before[call.id]) for call in calls if call.id in before}
-    return Waterfall(waits, bars, legend, clock.scale, clock.words)
-
-
-def _attempts_before(calls: Sequence[CallLine]) -> dict[str, CallLine]:
-    """Return for each repeated call its previous attempt, by the id of the repeated call."""
-    known = {(call.type, call.iteration, call.candidate, call.model, call.attempt): call for call in calls}
-    keys = {call.id: (call.type, call.iteration, call.candidate, call.model, call.attempt - 1) for call in calls}
-    return {call_id: known[key] for call_id, key in keys.items() if key in known}
-
-
-def _wait_words(call: CallLine, before: CallLine) -> str:
-    waited_ms = max(0.0, call.interval[0] - before.interval[1]) * 1000
-    reason = before.http_status or (before.error or {}).get("code") or "a failed attempt"
-    return f"waited {duration(waited_ms)} after {reason}"
-
-
-def _kind(call: CallLine) -> str:
-    return "bad" if call.status == "failed" else call.type
-
-
-class _Clock:
-    """Maps times to positions on the time scale."""
-
-    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
-        busy = merged(spans)
-        worked = sum(end - start for start, end in busy)
-        longest = max(_SMALLEST_GAP_S, worked * _GAP_SHARE)
-        self._starts: list[tuple[float, float]] = []
-        shown = idle = 0.0
-        for at, (start, end) in enumerate(busy):
-            gap = start - busy[at - 1][1] if at else 0.0
-            shown += min(gap, longest)
-            idle += gap
-            self._starts.append((start, shown))
-            shown += end - start
-        self._whole = max(shown, 0.001)
-        self.scale = tuple(duration(self._whole * 1000 * part) for part in _TICKS)
-        has_rested = idle >= _SMALLEST_GAP_S
-        between = f", with {duration(idle * 1000)} between them" if has_rested else ""
-        self.words = duration((worked if has_rested else shown) * 1000) + between
-
-    def place(self, moment: float) -> float:
-        start, shown = max((each for each in self._starts if each[0] <= moment), default=self._starts[0])
-        return (shown + moment - start) / self._whole * _TRACK
-
-
-def _bar(call: CallLine, clock: _Clock, start: float, end: float, before: CallLine | None) -> Markup:
-    left, right = clock.place(start), clock.place(end)
-    waited = [] if before is None else [line(clock.place(before.interval[1]), 10, left, 10, "bar wait")]
-    width = max(_SMALLEST_BAR, right - left)
-    bar = tag("rect", x=min(left, _TRACK - width), y=3, width=width, height=14, class_=f"bar {_kind(call)}")
-    box = f"0 0 {_TRACK} 20"
-    return tag("svg", *waited, bar, viewBox=box, preserveAspectRatio="none", aria_hidden="true", class_="fall")
 
 
 def sparkline(scores: Sequence[tuple[int, float | None]], threshold: float | None) -> Markup | str:

@@ -22,7 +22,7 @@ _JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _TABS = (
     ("", "Answer"),
     ("/iterations", "Iterations"),
-    ("/calls", "Calls"),
+    ("/calls", "Trace"),
     ("/events", "Events"),
     ("/request", "Request"),
 )

@@ -122,6 +122,18 @@ class CallLine(Resource):
         return start, max(start, end.timestamp())
 
 
+class PlacedCall(CallLine):
+    """A call with its position among the calls of its job."""
+
+    step: str
+    seq: int
+
+    @property
+    def slot(self) -> tuple[str, int, int, int]:
+        """The position of the call. A repeated call has the position of the call that it repeats."""
+        return self.step, self.iteration, self.candidate, self.seq
+
+
 class Call(CallLine):
     provider: str
     request: Any
@@ -264,8 +276,8 @@ _CALL_STATUS = {"started": "started", "ok": "succeeded", "dup": "succeeded", "er
 _TEXT_LIMIT = 256 * 1024
 
 
-def call_line(row: Mapping[str, Any]) -> CallLine:
-    return CallLine.model_validate(_shown(row))
+def placed_call(row: Mapping[str, Any]) -> PlacedCall:
+    return PlacedCall.model_validate(_shown(row))
 
 
 def call_resource(row: Mapping[str, Any], *, full: bool = False) -> Call:

@@ -14,16 +14,16 @@ from redraft.operations.jobs import iterations, queries
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.resources import (
     Call,
-    CallLine,
     Event,
     Job,
+    PlacedCall,
     Rating,
     WebhookDelivery,
-    call_line,
     call_resource,
     delivery_resource,
     event_resource,
     job_resource,
+    placed_call,
     rating_resource,
 )
 from redraft.operations.results.job_results import best_candidate
@@ -85,7 +85,7 @@ class HistoryView(JobView):
 class CallsView(JobView):
     """A job with its first calls. `has_more`: the job has further calls."""
 
-    calls: list[CallLine]
+    calls: list[PlacedCall]
     has_more: bool
 
     @property
@@ -95,19 +95,29 @@ class CallsView(JobView):
 
 
 @dataclass(frozen=True, slots=True)
+class TraceView(CallsView):
+    """A job with its first calls, its iterations, its continuations, and its pauses before them."""
+
+    iterations: list[Iteration]
+    continued: list[Event]
+    pauses: list[tuple[datetime, datetime]]
+
+
+@dataclass(frozen=True, slots=True)
 class CallView(JobView):
     """A job with one call, and all its calls without their texts. Very long texts are cut."""
 
     call: Call
-    calls: list[CallLine]
+    calls: list[PlacedCall]
 
 
 @dataclass(frozen=True, slots=True)
 class EventsView(JobView):
-    """A job with its events after a number. `has_more`: the job has further events."""
+    """A job with its events after a number, and its first calls. `has_more`: the job has further events."""
 
     events: list[Event]
     has_more: bool
+    calls: list[PlacedCall]
     deliveries: list[WebhookDelivery]
 
 
@@ -147,7 +157,19 @@ def view_calls(services: Services, job_id: str) -> CallsView:
     with services.database.read() as connection:
         _, common = _read_job(connection, job_id)
         rows = calls.summaries_of_job(connection, job_id, CALLS_MAX + 1)
-    return CallsView(*common, [call_line(row) for row in rows[:CALLS_MAX]], len(rows) > CALLS_MAX)
+    return CallsView(*common, [placed_call(row) for row in rows[:CALLS_MAX]], len(rows) > CALLS_MAX)
+
+
+def view_trace(services: Services, job_id: str) -> TraceView:
+    """View a job with its calls and all that its trace shows. Raises NotFound if there is no such job."""
+    with services.database.read() as connection:
+        record, common = _read_job(connection, job_id)
+        rows = calls.summaries_of_job(connection, job_id, CALLS_MAX + 1)
+        written = queries.iterations_of(connection, record)
+        continued = _continued(connection, record)
+        pauses = _pauses(connection, record) if record.continuations else []
+    called = [placed_call(row) for row in rows[:CALLS_MAX]]
+    return TraceView(*common, called, len(rows) > CALLS_MAX, written, continued, pauses)
 
 
 def view_call(services: Services, job_id: str, call_id: str) -> CallView:
@@ -156,7 +178,7 @@ def view_call(services: Services, job_id: str, call_id: str) -> CallView:
         _, common = _read_job(connection, job_id)
         row = existing(calls.get(connection, job_id, call_id), "call", call_id)
         rows = calls.summaries_of_job(connection, job_id, CALLS_MAX)
-    return CallView(*common, call_resource(row), [call_line(each) for each in rows])
+    return CallView(*common, call_resource(row), [placed_call(each) for each in rows])
 
 
 def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
@@ -164,9 +186,11 @@ def view_events(services: Services, job_id: str, after: int = 0) -> EventsView:
     with services.database.read() as connection:
         record, common = _read_job(connection, job_id)
         found = events.after(connection, job_id, after, EVENTS_MAX + 1)
+        rows = calls.summaries_of_job(connection, job_id, CALLS_MAX)
         sent = webhooks.list_of(connection, job_id) if record.request.get("webhook") else []
     shown = [event_resource(each) for each in found[:EVENTS_MAX]]
-    return EventsView(*common, shown, len(found) > EVENTS_MAX, [delivery_resource(each) for each in sent])
+    called = [placed_call(row) for row in rows]
+    return EventsView(*common, shown, len(found) > EVENTS_MAX, called, [delivery_resource(each) for each in sent])
 
 
 def _continued(connection: Connection, job: JobRecord) -> list[Event]:
@@ -208,12 +232,19 @@ def _held_back(connection: Connection, job: JobRecord) -> Sequence[str]:
 
 
 def _idle_ms(connection: Connection, job: JobRecord) -> int:
-    rested, ended = timedelta(), None
+    rested = sum((end - start for start, end in _pauses(connection, job)), timedelta())
+    return round(rested.total_seconds() * 1000)
+
+
+def _pauses(connection: Connection, job: JobRecord) -> list[tuple[datetime, datetime]]:
+    """Return the times between each end of the job and the next continuation."""
+    found: list[tuple[datetime, datetime]] = []
+    ended = None
     # The row of a job holds only its last end, so the earlier ends are read from the events
     for kind, at in events.times(connection, job.id, ("done", "job.continued")):
         if kind == "done":
             ended = at
         elif ended is not None:
-            rested += at - ended
+            found.append((ended, at))
             ended = None
-    return round(rested.total_seconds() * 1000)
+    return found

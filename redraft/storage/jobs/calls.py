@@ -52,7 +52,8 @@ _CLOSE_COLUMNS = (
 )
 _SUMMED = (*TOKENS, "cost_nano_usd", "latency_ms")
 _SUMMARY_COLUMNS = (
-    *("id", "type", "iteration", "candidate", "model", "attempt", "status", "cached", "http_status", "finish_reason"),
+    *("id", "type", "step", "iteration", "candidate", "seq", "model", "attempt", "status", "cached", "http_status"),
+    "finish_reason",
     *("input_tokens", "output_tokens", "cost_nano_usd", "latency_ms", "error", "started_at", "finished_at"),
 )
 _RECORDED_COLUMNS = (

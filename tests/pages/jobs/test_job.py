@@ -109,7 +109,7 @@ def test_citations_and_sources_lead_to_each_other(reader: Reader, model_server: 
 
 def test_every_tab_has_its_own_address(visitor: Visitor, twice: str):
     page = visitor.go(f"/jobs/{twice}")
-    for name, path in [("Iterations", "iterations"), ("Calls", "calls"), ("Events", "events"), ("Request", "request")]:
+    for name, path in [("Iterations", "iterations"), ("Trace", "calls"), ("Events", "events"), ("Request", "request")]:
         tab(page, name)
         assert page.url.endswith(f"/jobs/{twice}/{path}")
         if path != "iterations":  # that page with more on it is checked by a test of its own
@@ -121,14 +121,10 @@ def test_every_tab_has_its_own_address(visitor: Visitor, twice: str):
     assert visitor.errors == []
 
 
-def test_calls_are_shown_on_one_clock_with_what_was_sent(visitor: Visitor, twice: str):
+def test_a_call_shows_what_was_sent_and_no_key(visitor: Visitor, twice: str):
     page = visitor.go(f"/jobs/{twice}/calls")
-    rows = page.locator("table.calls tbody tr")
-    expect(rows).to_have_count(4)
-    assert [row.split()[0] for row in rows.all_inner_texts()] == ["generate", "evaluate"] * 2
-    starts = [float(bar.get_attribute("x") or -1) for bar in page.locator("table.calls rect").all()]
-    assert starts == sorted(starts)
-    rows.nth(2).get_by_role("link", name="generate").click()
+    page.locator(".tree .pick", has_text="generate").nth(1).click()
+    page.get_by_role("link", name="Messages and JSON").click()
     page.get_by_text("The request and the response as JSON").click()
     expect(page.locator("#json-1")).to_contain_text('"model": "writer"')
     expect(page.locator("#json-2")).to_contain_text("light scatters.")

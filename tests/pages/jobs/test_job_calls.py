@@ -2,18 +2,15 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
 import pytest
 
 from api.pages.jobs.job_calls import Message, messages_of, reply_of, verdict_of
-from api.pages.jobs.job_charts import draw_waterfall
 from redraft.operations.jobs import queries
-from redraft.operations.jobs.resources import CallLine
 from redraft.operations.services import Services
-from tests.model_server import ModelServer, Reply
+from tests.model_server import ModelServer
 from tests.operations.rubrics import criterion, found
 from tests.support.api_server import ApiServer
 
@@ -43,10 +40,6 @@ def test_a_call_is_read_as_messages_and_its_verdict_as_a_table(
     assert "<ins>" in pages[2]
     iterations = client.get(f"/jobs/{job_id}/iterations").text
     assert "<h4>Sky &lt;b&gt;</h4>\n<p>It is <em>blue</em>.</p>" in iterations
-    assert f'href="/jobs/{job_id}/iterations#iteration-2"' in client.get(f"/jobs/{job_id}/calls").text
-    events = client.get(f"/jobs/{job_id}/events").text
-    assert re.search(r">\d\d:\d\d:\d\d\.\d{3}</time> <span class=\"quiet\">\+0\.\d\d s</span>", events)
-    assert f'href="/jobs/{job_id}/iterations#iteration-2"' in events
 
 
 def test_equal_answers_have_no_difference(client: httpx2.Client, model_server: ModelServer, stored: Stored):
@@ -61,30 +54,6 @@ def test_a_fault_is_absent_or_present(client: httpx2.Client, model_server: Model
     matrix = text.partition('id="matrix-title"')[2].partition("</table>")[0]
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in matrix.split("<tr>")[2:]]
     assert [row[-1] for row in rows] == ["met", "present", "absent"]
-
-
-def test_a_wait_before_a_further_attempt_is_drawn_and_told(
-    client: httpx2.Client, model_server: ModelServer, stored: Stored
-):
-    model_server.script(generate=[Reply(status=429, raw={"error": {"message": "Slow down"}}), "Fine."], evaluate=[0.9])
-    text = client.get(f"/jobs/{stored()}/calls").text
-    assert re.search(r"waited [\d.]+ m?s after 429", text)
-    assert 'class="bar wait"' in text
-
-
-def _line(values: dict[str, Any]) -> CallLine:
-    return CallLine.model_construct(None, **values)
-
-
-def test_waits_are_true_to_scale():
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    values: dict[str, Any] = {**dict.fromkeys(CallLine.model_fields), "type": "generate", "latency_ms": 1000}
-    values |= {"status": "failed", "http_status": 503, "iteration": 1, "candidate": 1, "model": "m"}
-    first = _line({**values, "id": "one", "attempt": 1, "started_at": at})
-    again = {**values, "id": "two", "attempt": 2, "started_at": at + timedelta(seconds=3)}
-    fall = draw_waterfall([first, _line(again)])
-    assert fall.waits == {"two": "waited 2.0 s after 503"}
-    assert [float(x) for x in re.findall(r' x[12]="([\d.]+)"', fall.bars["two"])] == [250, 750]
 
 
 def test_each_wire_format_is_read_and_an_unknown_part_is_shown_as_json():

@@ -9,11 +9,9 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
-from api.pages.jobs.job_charts import draw_waterfall
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle
-from redraft.operations.jobs.resources import CallLine
 from redraft.operations.services import Services
 from redraft.storage.engine.tables import calls, events, jobs
 from tests.model_server import ModelServer
@@ -156,34 +154,10 @@ def test_a_request_is_told_in_words_and_sent_again_without_what_is_so_anyway(
         assert idle not in curl, idle
 
 
-def test_events_name_the_candidate_and_calls_their_kinds(
-    client: httpx2.Client, model_server: ModelServer, stored: Stored
-):
+def test_events_name_the_candidate(client: httpx2.Client, model_server: ModelServer, stored: Stored):
     model_server.script(generate=["One answer.", "Two answers."], evaluate=[0.9])
     job_id = stored(candidates=2, iter_max=1)
     assert client.get(f"/jobs/{job_id}/events").text.count("candidate 2</span>") >= 2
-    text = client.get(f"/jobs/{job_id}/calls").text
-    assert "1</a>, candidate 2" in text
-    legend = re.findall(r'<ul class="legend">(.*?)</ul>', text)[0]
-    assert [kind in legend for kind in ("generate", "evaluate", "repair", "failed")] == [True, True, False, False]
-    assert text.partition('class="scale">')[2].startswith("<span>0 ms</span>")
-
-
-def test_the_length_of_a_bar_is_the_latency_of_its_call():
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    made = [line_of(f"call_{ms}", at + timedelta(seconds=ms), ms) for ms in (1, 2, 900, 1000)]
-    fall = draw_waterfall(made)
-    widths = [float(re.findall(r' width="([\d.]+)"', fall.bars[each.id])[0]) for each in made]
-    assert widths == sorted(widths)
-    assert widths[0] == widths[1]
-    assert fall.spans == "1.9 s, with 16 min 38 s between them"
-
-
-def line_of(call_id: str, started_at: datetime, latency_ms: int) -> CallLine:
-    values: dict[str, Any] = dict.fromkeys(CallLine.model_fields)
-    values |= {"id": call_id, "type": "generate", "status": "succeeded", "started_at": started_at, "attempt": 1}
-    values |= {"latency_ms": latency_ms, "finished_at": started_at + timedelta(seconds=0.5)}
-    return CallLine.model_construct(**values)
 
 
 def test_the_queue_says_how_many_wait_and_no_more(client: httpx2.Client, services: Services, submit_job: Submit):

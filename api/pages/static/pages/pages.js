@@ -14,7 +14,7 @@
     return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
   }
   function updateTimes() {
-    for (const time of document.querySelectorAll("time[datetime]")) {
+    for (const time of document.querySelectorAll("time[datetime]:not([data-exact])")) {
       const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
       const words = "elapsed" in time.dataset ? elapsed(seconds) : `${since(seconds)} ago`;
       if (time.textContent !== words) time.textContent = words;
