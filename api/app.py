@@ -26,6 +26,8 @@ from api.http.middleware import Envelope
 from api.http.rate_limits import Rates
 from api.http.root_path import RootPath, refuse_clash
 from api.intervals import Intervals
+from api.mcp import PATH as MCP_PATH
+from api.mcp import McpEndpoint
 from api.notifications.jobs import Notifications
 from api.notifications.runs import RunWatches
 from api.pages import serving
@@ -73,13 +75,14 @@ def create_app(
     refuse_clash(settings.root_path, _routes())
     large = Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")
     servers = {"servers": [{"url": settings.root_path}]} if settings.root_path else {}
+    mcp: Any = McpEndpoint(settings.max_body_bytes)
     app = FastAPI(
         title="Redraft",
         routes=[*_routes()],
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=partial(_lifespan, settings, build, intervals or Intervals()),
+        lifespan=partial(_lifespan, settings, build, intervals or Intervals(), mcp),
         # The first middleware is the outermost. The envelope also wraps problem documents of the other middleware
         middleware=[
             Middleware(RootPath, settings.root_path),
@@ -94,6 +97,7 @@ def create_app(
         ],
     )
     app.mount("/static", serving.static_files)
+    app.add_route(MCP_PATH, mcp, include_in_schema=False)
     app.openapi = lambda: {**_description(), **servers}
     # Code that stops the server without a signal calls `end_streams`, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start
@@ -117,14 +121,14 @@ def _description() -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def _lifespan(
-    settings: Settings, build: Callable[[Settings], Services], intervals: Intervals, app: FastAPI
+    settings: Settings, build: Callable[[Settings], Services], intervals: Intervals, mcp: McpEndpoint, app: FastAPI
 ) -> AsyncGenerator[None]:
     services, broker_url = build(settings), redis_url(settings.effective_broker_url)
     notifications, rates = Notifications(broker_url, intervals), Rates(broker_url)
     watches = RunWatches(services, notifications)
     app.state.context = Context(settings, services, notifications, Metrics(services), rates, watches)
     try:
-        async with notifications.listening():
+        async with notifications.listening(), mcp.running(app):
             with _ending_streams_on_signals(notifications):
                 yield
     finally:

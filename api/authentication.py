@@ -33,6 +33,8 @@ OPEN_PREFIX = "/static/"
 # These paths need the same scope for all methods, so that a key for metrics cannot read answers
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
+    # The requests of its tools need a scope of their own
+    KeyScope.READ: re.compile(r"/mcp"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|settings/keys|settings/configuration)(/.*)?"),
 }
 # The prompts of all later jobs depend on these templates

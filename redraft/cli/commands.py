@@ -7,6 +7,7 @@ import typer
 
 from redraft.cli import options
 from redraft.cli.admin import db, keys, models, observations, profiles, templates
+from redraft.cli.admin.agents import mcp
 from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
@@ -53,6 +54,7 @@ app.command("ask", epilog=ask.EPILOG)(ask.ask)
 app.command("refine", epilog=refining.EPILOG)(refining.refine)
 app.command("serve")(serve)
 app.command("worker")(worker)
+app.command("mcp")(mcp)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
 app.command("eval", epilog=evals.EPILOG)(evals.evaluate)

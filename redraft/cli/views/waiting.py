@@ -138,7 +138,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
         job_id, after = begin()
         is_interrupted = False
         try:
-            with _interrupted_by_sigterm():
+            with interrupted_by_sigterm():
                 for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
                     show_event(services, job_id, event, view)
         except KeyboardInterrupt:
@@ -159,7 +159,7 @@ def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wai
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Generator[None]:
+def interrupted_by_sigterm() -> Generator[None]:
     """Handle SIGTERM like Ctrl-C, because the program `timeout` sends it to a waiting command."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,0 +1,52 @@
+"""The command `redraft mcp`, which offers the tools of Redraft to agents."""
+
+from typing import Annotated
+
+import typer
+
+from redraft.cli import sessions
+from redraft.cli.admin.serving import serve
+from redraft.errors import Invalid
+
+
+def mcp(
+    *,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http",
+            help="Serve over HTTP instead, with the API and the pages: the same as `redraft serve`. The tools are at "
+            "/mcp.",
+        ),
+    ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REDRAFT_SERVER", metavar="URL", help="A Redraft server elsewhere (default: this installation)."
+        ),
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of that server.")
+    ] = None,
+) -> None:
+    """Run an MCP server on stdin and stdout, for a host that starts it (docs/mcp.md).
+
+    Without a server elsewhere, the command also runs a broker and a worker, unless REDRAFT_BROKER_URL is set.
+    """
+    from redraft.mcp import MISSING, is_installed
+
+    if not is_installed():
+        raise Invalid(MISSING, code="mcp_not_installed")
+    if http:
+        serve()
+        return
+    from redraft.mcp import stdio
+
+    if server:
+        stdio.serve_elsewhere(server, api_key)
+        return
+    from redraft.cli.views.waiting import interrupted_by_sigterm
+
+    # Hosts send SIGTERM, and then kill the process: broker and worker must have ended before
+    with sessions.opened() as services, sessions.worker_beside(services), interrupted_by_sigterm():
+        stdio.serve_here(services.settings)

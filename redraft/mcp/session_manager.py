@@ -1,0 +1,27 @@
+"""The session manager of the MCP SDK for streamable HTTP, without sessions: any API process can serve any request."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from redraft.mcp.api_client import ApiClient
+from redraft.mcp.stdio import in_process_client
+from redraft.mcp.tool_server import Context, build
+
+
+@asynccontextmanager
+async def manager(
+    app: Any, passed_on: Sequence[str], max_body_bytes: int
+) -> AsyncGenerator[StreamableHTTPSessionManager]:
+    """Run a session manager whose tools send requests to `app`, with the headers `passed_on` of the caller."""
+    async with in_process_client(app) as client:
+
+        def api_of(context: Context) -> ApiClient:
+            found: Mapping[str, str] = context.request.headers if context.request else {}
+            return ApiClient(client, {name: found[name] for name in passed_on if name in found})
+
+        served = StreamableHTTPSessionManager(build(api_of), stateless=True, max_request_body_size=max_body_bytes)
+        async with served.run():
+            yield served
