@@ -1,0 +1,338 @@
+"""Turns a configuration of promptfoo into one dataset per prompt and one file of settings per provider."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redraft.importing.criteria import Part, all_required, weighted
+from redraft.importing.messages import request_of
+from redraft.importing.openai_graders import text_of
+from redraft.importing.outcomes import Findings, Imported, name_of
+from redraft.importing.promptfoo_assertions import notes_on, parts_of
+from redraft.importing.promptfoo_files import Prompt, Source, expanded
+from redraft.importing.promptfoo_providers import model_of, providers_of
+from redraft.importing.reading import ROWS_MAX, Folder, json_of, read_json, read_yaml
+from redraft.importing.texts import NotCarried, fill, in_words, look_up, paths_in
+from redraft.importing.values import Fields, as_list, as_object, is_number, one_or_many
+from redraft.importing.yaml_values import parse_yaml
+
+_READ = {
+    "prompts",
+    "providers",
+    "targets",
+    "tests",
+    "defaultTest",
+    "scenarios",
+    "assertionTemplates",
+    "evaluateOptions",
+}
+# These say where results go and how the program runs, not what is measured
+_WITHOUT_EFFECT = {
+    "$schema",
+    "description",
+    "outputPath",
+    "sharing",
+    "tags",
+    "writeLatestResults",
+    "commandLineOptions",
+}
+_RUN_OPTIONS_WITHOUT_EFFECT = {"maxConcurrency", "showProgressBar", "delay", "cache", "generateSuggestions"}
+_TEST = {"description", "vars", "assert", "threshold", "options", "metadata", "providerOutput"}
+_TEST_OPTIONS = {"prefix", "suffix", "provider", "disableVarExpansion", "disableDefaultAsserts"}
+_METADATA_MAX, _METADATA_CHARS, _KEY_CHARS = 15, 512, 64
+_NESTED_MAX = 5
+
+
+def import_config(path: Path, *, is_hidden: bool) -> Imported:
+    """Import a configuration. Raises NotCarried if the file cannot be read."""
+    found = read_json(path) if path.suffix == ".json" else read_yaml(path)
+    config = as_object(found)
+    if "prompts" not in config or not ({"tests", "scenarios"} & set(config)):
+        raise NotCarried(
+            f"{path.name} has no prompts, or no tests: it is no configuration of promptfoo that has a dataset"
+        )
+    findings = Findings()
+    return _Config(config, Source(Folder(path.absolute().parent), findings), is_hidden=is_hidden).imported()
+
+
+class _Config:
+    def __init__(self, config: Fields, source: Source, *, is_hidden: bool) -> None:
+        self._config = config
+        self._source = source
+        self._findings = source.findings
+        self._is_hidden = is_hidden
+        self._into = Imported(source.findings)
+        self._evaluators: set[str] = set()
+        self._default_test = self._default()
+
+    def imported(self) -> Imported:
+        self._note_unread()
+        prompts = list(self._source.prompts(self._config["prompts"]))
+        tests = [self._prepared(where, test) for where, test in self._tests()]
+        datasets = {prompt.label: self._dataset(prompt, tests) for prompt in prompts}
+        for provider in list(providers_of(self._providers(), self._findings)) or [None]:
+            fields = {"iter_max": 1, **(provider.fields if provider else {}), **self._evaluator()}
+            name = self._into.add_settings(name_of(provider.label if provider else "default", "provider"), fields)
+            for label, dataset in datasets.items():
+                if dataset and (not provider or not provider.prompts or label in provider.prompts):
+                    self._into.runs.append((dataset, name))
+        return self._into
+
+    def _note_unread(self) -> None:
+        for name in sorted(set(self._config) - _READ - _WITHOUT_EFFECT):
+            self._findings.leave_out("the configuration", name, "Redraft has no counterpart")
+        for name, value in as_object(self._config.get("evaluateOptions")).items():
+            if name == "repeat" and type(value) is int and 1 <= value <= 100:
+                self._into.repeat = value
+            elif name not in _RUN_OPTIONS_WITHOUT_EFFECT:
+                self._findings.leave_out("evaluateOptions", name, "Redraft has no counterpart")
+
+    def _providers(self) -> Any:
+        given = self._config.get("providers", self._config.get("targets", []))
+        if not isinstance(given, str) or not given.startswith("file://"):
+            return given
+        try:
+            return self._source.load(given)
+        except NotCarried as error:
+            self._findings.leave_out("providers", given, str(error))
+            return []
+
+    def _evaluator(self) -> dict[str, Any]:
+        models = sorted(self._evaluators)
+        for model in models[1:]:
+            self._findings.leave_out("the assertions", f"grader {model}", "a run has one evaluator model")
+        return {"evaluator_model": models[0]} if models else {}
+
+    def _tests(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield each test with the values of the default test, once per combination of its variables."""
+        count = 0
+        for where, test in self._given_tests():
+            try:
+                merged = _merged(self._default_test, test)
+                variables = self._source.vars_of(merged["vars"])
+                keeps_lists = merged["options"].get("disableVarExpansion") is True
+                combinations = [variables] if keeps_lists else list(expanded(variables))
+            except NotCarried as error:
+                self._findings.leave_out(where, "a test", str(error))
+                continue
+            count += len(combinations)
+            if count > ROWS_MAX:
+                raise NotCarried(f"The configuration has more than {ROWS_MAX:,} tests")
+            yield from ((where, {**merged, "vars": each}) for each in combinations)
+
+    def _given_tests(self) -> Iterator[tuple[str, Fields]]:
+        if "tests" in self._config:
+            yield from self._source.tests(self._config["tests"])
+        for number, scenario in enumerate(one_or_many(self._config.get("scenarios", [])), 1):
+            where, fields = f"scenario {number}", as_object(scenario)
+            if not as_list(fields.get("config")):
+                self._findings.leave_out(where, "a scenario", "it has no list of configurations")
+            tests = list(self._source.tests(fields.get("tests", [{}])))
+            for each in as_list(fields.get("config")):
+                yield from ((f"{where}, {place}", _merged(as_object(each), test)) for place, test in tests)
+
+    def _default(self) -> Fields:
+        given = self._config.get("defaultTest", {})
+        try:
+            return _merged({}, as_object(self._source.load(given) if isinstance(given, str) else given))
+        except NotCarried as error:
+            self._findings.leave_out("defaultTest", "the default test", str(error))
+            return {}
+
+    def _dataset(self, prompt: Prompt, tests: list["_Test"]) -> str | None:
+        rows: list[dict[str, Any]] = []
+        for number, test in enumerate(tests, 1):
+            try:
+                request = _request(prompt, test.variables.render, test.options)
+            except NotCarried as error:
+                self._findings.leave_out(test.where, f"prompt {prompt.label}", str(error))
+                continue
+            if "answer" in test.fields:
+                request.pop("system_instructions", None)
+            rows.append({"custom_id": f"test-{number}", **request, **test.fields})
+        return self._into.add_dataset(name_of(prompt.label, "prompt"), rows) if rows else None
+
+    def _prepared(self, where: str, test: Fields) -> "_Test":
+        for name in sorted(set(test) - _TEST):
+            self._findings.leave_out(where, f"test: {name}", "Redraft has no counterpart")
+        variables = _Variables(test["vars"])
+        fields = {**self._judged(where, test, variables), "metadata": self._metadata(where, test)}
+        if "providerOutput" in test:
+            fields["answer"] = in_words(test["providerOutput"])
+        return _Test(where, variables, test["options"], fields)
+
+    def _judged(self, where: str, test: Fields, variables: "_Variables") -> dict[str, Any]:
+        options, assertions = test["options"], as_list(test["assert"])
+        code = sorted(set(options) - _TEST_OPTIONS)
+        for name in code:
+            self._findings.leave_out(where, f"options.{name}", "Redraft has no counterpart")
+        if assertions and any(name in options for name in ("transform", "postprocess", "transformVars")):
+            why = "options of the test change the answer or the variables by code before"
+            self._findings.leave_out(where, "all assertions of the test", why)
+            return {}
+        if "provider" in options:
+            self._note_evaluator(where, options["provider"])
+        carried = [self._parts(where, each, variables) for each in assertions]
+        parts = [part for each in carried for part in each]
+        if not parts:
+            why = "there is no criterion; give criteria with --crit"
+            self._findings.leave_out(where, "the evaluation of the test", why)
+            return {}
+        try:
+            if (threshold := test.get("threshold")) is None:
+                return all_required(parts, is_hidden=self._is_hidden)
+            if not all(carried):
+                self._findings.change(where, "the threshold", "assertions are left out, so scores differ")
+            # Not a number is below every threshold
+            return weighted(parts, threshold if is_number(threshold) else -1, is_hidden=self._is_hidden)
+        except NotCarried as error:
+            self._findings.leave_out(where, "the assertions of the test", str(error))
+            return {}
+
+    def _parts(self, where: str, given: Any, variables: "_Variables") -> list[Part]:
+        assertion = self._resolved(given)
+        kind = str(assertion.get("type", "without a type"))
+        try:
+            parts = list(parts_of(assertion, variables.render, self._source.load))
+        except NotCarried as error:
+            self._findings.leave_out(where, f"assertion {kind}", str(error))
+            return []
+        for note in notes_on(assertion):
+            self._findings.change(where, f"assertion {kind}", note)
+        if "provider" in assertion:
+            self._note_evaluator(where, assertion["provider"])
+        return parts
+
+    def _resolved(self, given: Any) -> Fields:
+        """Return an assertion, or the template that it names by `$ref`."""
+        fields = as_object(given)
+        reference = fields.get("$ref")
+        if not isinstance(reference, str):
+            return fields
+        found = as_object(look_up(self._config, tuple(reference.removeprefix("#/").split("/"))))
+        rest = {name: value for name, value in fields.items() if name != "$ref"}
+        return {**found, **rest} if found else {"type": f"{reference} (missing)"}
+
+    def _note_evaluator(self, where: str, provider: Any) -> None:
+        try:
+            # A provider may be given by its use: text, embedding
+            spec = as_object(provider)
+            self._evaluators.add(model_of(spec.get("text", provider)))
+            if spec.get("config"):
+                self._findings.leave_out(
+                    where, "the config of a grader", "give it with --evaluator-temperature and others"
+                )
+        except NotCarried as error:
+            self._findings.leave_out(where, "a grader", str(error))
+
+    def _metadata(self, where: str, test: Fields) -> dict[str, str]:
+        given = {"description": test.get("description"), **test["metadata"]}
+        found: dict[str, str] = {}
+        for name, value in given.items():
+            text = in_words(value)
+            if not text:
+                continue
+            if len(found) < _METADATA_MAX and len(text) <= _METADATA_CHARS and 0 < len(str(name)) <= _KEY_CHARS:
+                found[str(name)] = text
+            else:
+                self._findings.leave_out(where, f"metadata {name}", "it is too long")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """A test with its variables.
+
+    Attributes:
+        fields: the fields of its rows that no prompt changes.
+    """
+
+    where: str
+    variables: "_Variables"
+    options: Fields
+    fields: Fields
+
+
+class _Variables:
+    """Fills in the variables of a test, whose values can name other variables."""
+
+    def __init__(self, values: Fields) -> None:
+        self._values = values
+
+    def render(self, template: str, depth: int = 0) -> str:
+        def value_of(path: tuple[str | int, ...], text: str) -> str:
+            if path[0] in ("env", "_conversation") and path[0] not in self._values:
+                raise NotCarried(f"the template uses {text}, which exists only while promptfoo runs")
+            found = look_up(self._values, path)
+            if found is None and len(path) > 1:
+                raise NotCarried(f"the variables have no {text}")
+            value = in_words(found)
+            if "{{" in value or "{%" in value:
+                if depth >= _NESTED_MAX:
+                    raise NotCarried(f"the variables are nested more than {_NESTED_MAX} times")
+                return self.render(value, depth + 1)
+            return value
+
+        return fill(template, value_of)
+
+
+def _merged(default: Fields, test: Fields) -> dict[str, Any]:
+    """Return a test with the values of the default test, whose assertions come first."""
+    merged = {**default, **test}
+    for name in ("vars", "options", "metadata"):
+        merged[name] = {**_object(default, name), **_object(test, name)}
+    own, first = (_list(each, "assert") for each in (test, default))
+    merged["assert"] = own if merged["options"].get("disableDefaultAsserts") is True else [*first, *own]
+    return merged
+
+
+def _object(test: Fields, name: str) -> Fields:
+    value = test.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise NotCarried(f"its {name} are no object")
+    return as_object(value)
+
+
+def _list(test: Fields, name: str) -> list[Any]:
+    value = test.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise NotCarried(f"its {name} is no list")
+    return as_list(value)
+
+
+def _request(prompt: Prompt, render: Any, options: Fields) -> dict[str, Any]:
+    """Return the request of a prompt with its variables. Raises NotCarried."""
+    messages = _messages(prompt.raw)
+    added = [str(options.get(name) or "") for name in ("prefix", "suffix")]
+    if messages is not None:
+        if any(added):
+            raise NotCarried("a prefix or suffix of messages is not carried")
+        return request_of([(role, render(text)) for role, text in messages])
+    text = render(added[0] + prompt.raw + added[1])
+    if not text.strip():
+        raise NotCarried("the prompt is empty")
+    return {"instruct": text}
+
+
+def _messages(raw: Any) -> list[tuple[str, str]] | None:
+    """Return the messages of a chat prompt. None for a prompt that is a text. Raises NotCarried."""
+    value = raw
+    if isinstance(raw, str):
+        start = raw.lstrip()
+        if not start.startswith(("[{", "[ ", "[\n", "- role:")):
+            return None
+        try:
+            value = parse_yaml(raw) if start.startswith("- ") else json_of(start, "the prompt")
+        except (NotCarried, ValueError) as error:
+            paths_in(raw)
+            if "role" in raw:
+                raise NotCarried(f"the prompt looks like messages, but {error}") from error
+            return None
+    if not as_list(value) or not all(isinstance(each, dict) for each in as_list(value)):
+        raise NotCarried("the prompt is no text and no list of messages")
+    return [(str(each.get("role")), text_of(each)) for each in as_list(value)]

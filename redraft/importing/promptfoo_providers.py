@@ -1,0 +1,82 @@
+"""Turns the providers of promptfoo into models of Redraft."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from redraft.importing.outcomes import Findings
+from redraft.importing.sampling import generator_fields
+from redraft.importing.texts import NotCarried
+from redraft.importing.values import Fields, as_list, as_object, one_or_many
+
+_CHAT_KINDS = {"openai": ("chat", "responses"), "anthropic": ("messages",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A model with its parameters.
+
+    Attributes:
+        prompts: the labels of its prompts; empty: all prompts.
+    """
+
+    label: str
+    fields: Fields
+    prompts: tuple[str, ...] = ()
+
+
+def providers_of(given: Any, findings: Findings) -> Iterator[Provider]:
+    """Yield the providers that Redraft has."""
+    for number, each in enumerate(one_or_many(given), 1):
+        where = f"providers, entry {number}"
+        try:
+            yield _provider(_spec(each), where, findings)
+        except NotCarried as error:
+            findings.leave_out(where, f"provider {_shown(each)}", str(error))
+
+
+def model_of(provider: Any) -> str:
+    """Return the model of a provider, as Redraft names it. Raises NotCarried."""
+    name = _spec(provider).get("id")
+    if not isinstance(name, str):
+        raise NotCarried("it has no id")
+    vendor, _, rest = name.partition(":")
+    if vendor not in _CHAT_KINDS or not rest:
+        words = "Redraft has no such provider; describe its server as an endpoint (docs/compatible-servers.md),"
+        raise NotCarried(f"{words} and run the dataset with --model ENDPOINT:NAME")
+    kind, colon, model = rest.partition(":")
+    if not colon or kind == "ft":
+        return name
+    if kind not in _CHAT_KINDS[vendor] or not model:
+        raise NotCarried(f"{vendor}:{kind} is no chat model")
+    return f"{vendor}:{model}"
+
+
+def _spec(given: Any) -> Fields:
+    if isinstance(given, str):
+        return {"id": given}
+    if not isinstance(given, dict):
+        raise NotCarried("it is no provider")
+    fields = as_object(given)
+    if "id" not in fields and len(fields) == 1:
+        # An old form: the settings by the provider's id
+        ((name, inner),) = fields.items()
+        return {"id": name, **as_object(inner)}
+    return fields
+
+
+def _provider(spec: Fields, where: str, findings: Findings) -> Provider:
+    model = model_of(spec)
+    label = str(spec.get("label") or model)
+    for name in sorted(set(spec) - {"id", "label", "config", "prompts"}):
+        findings.leave_out(where, f"provider: {name}", "Redraft has no counterpart")
+    fields = generator_fields(as_object(spec.get("config")), where, findings)
+    return Provider(label, {"model": model, **fields}, tuple(map(str, as_list(spec.get("prompts")))))
+
+
+def _shown(given: Any) -> str:
+    """Return the id of a provider. Other fields can hold a key."""
+    try:
+        return str(_spec(given).get("id"))
+    except NotCarried:
+        return "without an id"
