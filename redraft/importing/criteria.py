@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,13 +28,6 @@ class Part:
     fields: Mapping[str, Any]
     weight: float = 1
     is_fault: bool = False
-
-
-@dataclass(slots=True)
-class Judged:
-    """The fields of a row that say how its answers are evaluated."""
-
-    fields: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def check(kind: str, value: Any = None, **further: Any) -> dict[str, Any]:
@@ -67,7 +60,7 @@ def all_required(parts: Sequence[Part], *, is_hidden: bool) -> dict[str, Any]:
         raise NotCarried("a rubric needs a criterion that can be met")
     rubric = [
         {
-            **_plain(part),
+            **part.fields,
             "weight": -1 if part.is_fault else part.weight,
             "required": part.weight > 0,
             "hidden": is_hidden,
@@ -90,12 +83,8 @@ def weighted(parts: Sequence[Part], threshold: float, *, is_hidden: bool) -> dic
         raise NotCarried("the weights must be 0 or more, and one of them more")
     if not 0 <= threshold <= 1:
         raise NotCarried(f"the threshold {threshold:g} is not from 0 to 1")
-    rubric = [{**_plain(part), "weight": part.weight, "hidden": is_hidden} for part in parts]
+    rubric = [{**part.fields, "weight": part.weight, "hidden": is_hidden} for part in parts]
     return {"rubric": _named(rubric, parts), "score_threshold": threshold}
-
-
-def _plain(part: Part) -> dict[str, Any]:
-    return dict(part.fields)
 
 
 def _named(rubric: list[dict[str, Any]], parts: Sequence[Part]) -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from redraft.importing.chat_messages import request_of
 from redraft.importing.criteria import Part, all_required, weighted
-from redraft.importing.messages import request_of
 from redraft.importing.openai_files import Given, read_files
 from redraft.importing.openai_graders import Item, graders_of, multi_parts, notes_on, parts_of, text_of, unknown_fields
 from redraft.importing.outcomes import Findings, Imported, name_of
-from redraft.importing.sampling import generator_fields, sampling_of
+from redraft.importing.sampling_parameters import generator_fields, sampling_of
 from redraft.importing.texts import NotCarried, fill, in_words, look_up, paths_in
 from redraft.importing.texts import Path as FieldPath
 from redraft.importing.values import Fields, as_list, as_object, is_number

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from redraft.importing.chat_messages import request_of
 from redraft.importing.criteria import Part, all_required, weighted
-from redraft.importing.messages import request_of
 from redraft.importing.openai_graders import text_of
 from redraft.importing.outcomes import Findings, Imported, name_of
 from redraft.importing.promptfoo_assertions import notes_on, parts_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redraft.importing.outcomes import Findings
-from redraft.importing.sampling import generator_fields
+from redraft.importing.sampling_parameters import generator_fields
 from redraft.importing.texts import NotCarried
 from redraft.importing.values import Fields, as_list, as_object, one_or_many
 

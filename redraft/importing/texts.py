@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from redraft.domain.bodies.fields import MAX_TEXT
 
-_VARIABLE = re.compile(r"\{\{-?\s*((?:[^{}'\"]|'[^']*'|\"[^\"]*\")*?)\s*-?\}\}")
+_VARIABLE = re.compile(r"\{\{([^{}]*)\}\}")
 _PATH = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*|\[\s*(?:\d+|'[^']*'|\"[^\"]*\")\s*\])*")
 _STEP = re.compile(r"[A-Za-z_$][\w$]*|\d+|'[^']*'|\"[^\"]*\"")
 _OTHER = re.compile(r"\{%|\{#|\{\{")
@@ -28,9 +28,10 @@ def fill(template: str, value_of: Callable[[Path, str], str]) -> str:
     at = 0
     for found in _VARIABLE.finditer(template):
         _ensure_plain(template[at : found.start()])
-        if not _PATH.fullmatch(found[1]):
+        inner = found[1].strip()
+        if not _PATH.fullmatch(inner):
             raise NotCarried(f"the template has an expression that is no plain variable: {_shown(found[0])}")
-        pieces += [template[at : found.start()], value_of(_path(found[1]), found[1])]
+        pieces += [template[at : found.start()], value_of(_path(inner), inner)]
         at = found.end()
     _ensure_plain(template[at:])
     text = "".join([*pieces, template[at:]])

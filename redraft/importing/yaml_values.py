@@ -19,21 +19,17 @@ class _Loader(_Base):
 
 
 for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", "~nN\0"),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", [*"-+0123456789"]),
     (
         "float",
         r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        "-+0123456789.",
+        [*"-+0123456789."],
     ),
-    ("merge", r"<<", "<"),
+    ("merge", r"<<", ["<"]),
 ):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}",
-        re.compile(rf"(?:{_pattern})\Z"),
-        [*_first.replace("\0", ""), *([""] if "\0" in _first else [])],
-    )
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"\A(?:{_pattern})\Z"), _first)
 
 
 def parse_yaml(text: str) -> Any:
