@@ -513,13 +513,3 @@ def test_a_run_shows_its_webhook_and_sends_a_delivery_again_without_javascript(
     chosen = {"owner_id": address.rpartition("/")[2], "delivery_id": target.split("/")[4]}
     resent = client.post("/settings/webhooks/resend", data=chosen)
     assert resent.headers["Location"] == "/settings/webhooks?notice=resent"
-
-
-def test_a_report_and_a_comparison_print_whole(visitor: Visitor, driver: Driver, mixed: Run):
-    other = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="again"))
-    for path in (f"/runs/{mixed.id}", f"/runs/compare?baseline={mixed.id}&run={other.id}"):
-        page = visitor.go(path)
-        page.emulate_media(media="print")
-        expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
-        expect(page.locator("main details").last.locator("> :last-child")).to_be_visible()
-        assert page.locator("main button:visible, main .button:visible").count() == 0
