@@ -1,28 +1,39 @@
 """Measures the response times of pages, with 100,000 jobs on SQLite and a million jobs on PostgreSQL."""
 
+import json
 import statistics
+import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from io import BytesIO
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from pydantic import SecretStr
 from pydantic_core import to_json
 from sqlalchemy import text
 
 from api.app import create_app
+from benchmarks.contenders import await_listeners, processes
+from benchmarks.loads import CRITERIA, task_of
+from benchmarks.parts import model_server, settings_for
+from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.requests import GenerateAnswer, dump
-from redraft.operations.cursors import Placed, write_cursor
+from redraft.operations.bulk import datasets, runs
+from redraft.operations.cursors import write_cursor
+from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from redraft.storage.engine import schema
 from redraft.storage.engine.unit_of_work import Database
 from tests.support.api_server import ApiServer
+from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 
-_ROUNDS = 30
+_ROUNDS = 15
+# The load of the worker
+_ROWS = 2000
+_IN_FLIGHT = 16
 _ROWS_AT_ONCE = 20_000
 _TASK = "Explain in two sentences why the sky is blue, part NUMBER. " + "The reader knows no physics. " * 20
 _REQUEST = to_json(
@@ -35,9 +46,9 @@ INSERT INTO jobs (id, kind, status, stop_reason, created_at, started_at, finishe
     warnings, model, evaluator_model, request_hash, step, step_no, step_attempt, step_claims, available_at, ring_count,
     lease_token, lost_leases, iteration, iteration_limit, first_iteration, continuations, best_score, best_iteration,
     result, calls, input_tokens, cached_input_tokens, output_tokens, cost_nano_usd, unpriced_calls, event_seq, version)
-SELECT {id}, 'generate_answer', {status}, {reason}, {at}, {at}, CASE WHEN n % 10000 = 0 THEN NULL ELSE {at} END, {at},
-    replace(:request, 'NUMBER', {number}), {metadata}, '[]', {model}, 'openai:judge', {hash}, 'evaluate', 6, 0, 0,
-    {at}, 0, 0, 0, 3, 3, 1, 0, 0.9, 3, :result, 6, 3000, 0, 900, 4120000, 0, 9, 9
+SELECT {id}, 'generate_answer', {status}, {reason}, {at}, {at}, CASE WHEN n % 10000 = 0 THEN NULL ELSE {ended} END,
+    {at}, replace(:request, 'NUMBER', {number}), {metadata}, '[]', {model}, 'openai:judge', {hash}, 'evaluate', 6, 0, 0,
+    {at}, 0, 0, 0, 3, 3, 1, 0, {score}, 3, :result, 6, 3000, 0, 900, 1000 * (n * 7919 % 100003), 0, 9, 9
 FROM {series}
 """
 _ITERATIONS = """
@@ -47,15 +58,16 @@ FROM {series}, (SELECT 1 AS k UNION SELECT 2 UNION SELECT 3) AS k WHERE n % 10 =
 """
 _EVALUATIONS = """
 INSERT INTO evaluations (id, job_id, iteration_id, role, status, score, passed, reasoning, suggestions, profile,
-    created_at)
+    evaluator_model, created_at)
 SELECT replace({id}, 'job_', 'eval_') || k.k, {id}, replace({id}, 'job_', 'itr_') || k.k, 'loop', 'ok', 0.3 * k.k,
-    k.k = 3, :answer, '[]', 'criteria', {at}
+    k.k = 3, :answer, '[]', 'criteria', 'openai:judge', {at}
 FROM {series}, (SELECT 1 AS k UNION SELECT 2 UNION SELECT 3) AS k WHERE n % 10 = 0 OR n > :count - 500
 """
 _COMMON = {
     "status": "CASE WHEN n % 10000 = 0 THEN 'queued' WHEN n % 20 = 1 THEN 'failed' ELSE 'succeeded' END",
     "reason": "CASE WHEN n % 10000 = 0 THEN NULL WHEN n % 20 = 1 THEN 'error' WHEN n % 3 = 0 THEN 'iteration_limit' "
     "ELSE 'accepted' END",
+    "score": "CASE WHEN n % 50 = 2 THEN NULL ELSE n * 7919 % 1009 / 1009.0 END",
     "model": "CASE WHEN n % 5000 = 0 THEN 'openai:rare' ELSE 'openai:writer' END",
 }
 _SQLITE = {
@@ -63,7 +75,9 @@ _SQLITE = {
     "number": "CAST(n AS TEXT)",
     "hash": "printf('%064x', n)",
     "at": "strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', n || ' seconds')",
-    "metadata": """'{"team":"' || (n % 50) || '","row":"' || n || '"}'""",
+    "ended": "strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', (n + n * 7919 % 1201) || ' seconds')",
+    "metadata": """'{"env":"prod","team":"' || (n % 50) || '","row":"' || n || '","old":"' || """
+    """(n < :count / 2) || '"}'""",
     "series": "(WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) "
     "SELECT n FROM s) AS s",
 }
@@ -72,75 +86,103 @@ _POSTGRESQL = {
     "number": "n::text",
     "hash": "lpad(to_hex(n), 64, '0')",
     "at": "timestamptz '2026-01-01 00:00:00Z' + n * interval '1 second'",
-    "metadata": "jsonb_build_object('team', (n % 50)::text, 'row', n::text)",
-    "series": "generate_series(CAST(:first AS int), CAST(:last AS int)) AS s(n)",
+    "ended": "timestamptz '2026-01-01 00:00:00Z' + (n + n * 7919 % 1201) * interval '1 second'",
+    "metadata": "jsonb_build_object('env', 'prod', 'team', (n % 50)::text, 'row', n::text, "
+    "'old', (n < :count / 2)::int::text)",
+    "series": "generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS s(n)",
 }
 
 
-class _Place(Placed):
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    @property
-    def id(self) -> str:
-        return job_id(self._number)
-
-    @property
-    def created_at(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self._number)
+def _time_of(number: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number)
 
 
 def job_id(number: int) -> str:
     return f"job_{number:032x}"
 
 
-def measure_pages(valkey: ValkeyServer, count: int, *, database_url: str = "") -> dict[str, tuple[float, float]]:
-    """Return the median and the maximum response time in ms, by page. An empty URL means SQLite."""
-    with TemporaryDirectory() as folder, _served(Path(folder), valkey, count, database_url) as api:
-        client = api.client(headers={"Accept": "text/html"})
-        return {name: _measure(lambda path=path: client.get(path).raise_for_status()) for name, path in _paths(count)}
+def measure_pages(
+    valkey: ValkeyServer, count: int, *, database_url: str = "", call_s: float = 0.0
+) -> dict[str, tuple[float, float, float]]:
+    """Return the minimum, median and maximum response time in ms, by page. An empty URL means SQLite.
+
+    With `call_s`, a worker executes a run at the same time, whose calls take so long.
+    """
+    with TemporaryDirectory() as folder, model_server(call_s) as url:
+        settings = settings_for(folder, url, valkey, database_url or f"sqlite:///{folder}/redraft.db")
+        database = Database(settings.database_url)
+        schema.upgrade(database)
+        _fill(database, count)
+        database.close()
+        api = ApiServer(create_app(settings)).start()
+        try:
+            with _busy_run(settings) if call_s else nullcontext("") as run_id:
+                client = api.client(headers={"Accept": "text/html"})
+                paths = [*_paths(count), *_run_paths(run_id)]
+                return {name: _measure(lambda path=path: client.get(path).raise_for_status()) for name, path in paths}
+        finally:
+            api.close()
+
+
+@contextmanager
+def _busy_run(settings: Settings) -> Iterator[str]:
+    """Execute a run with `_IN_FLIGHT` calls in flight by a worker. Yields the id of the run."""
+    with processes([[sys.executable, "-m", "worker"]], environment_of(settings)):
+        await_listeners(settings.broker_url, 1)
+        services = build_runtime(settings)
+        lines = "".join(json.dumps({"custom_id": str(n), "instruct": task_of(n)}) + "\n" for n in range(_ROWS))
+        dataset, _ = datasets.import_dataset(services, BytesIO(lines.encode()), "load.jsonl")
+        body = CreateRun(dataset_id=dataset.id, defaults={"eval_crit": CRITERIA}, max_in_flight=_IN_FLIGHT)
+        yield runs.create_run(services, body)[0].id
+        services.close()
 
 
 def _paths(count: int) -> list[tuple[str, str]]:
-    deep = quote(write_cursor([_Place(count // 2)], more=True) or "")
+    deep = quote(write_cursor(_time_of(count // 2), job_id(count // 2)))
     shown = ".".join(f"{count - at:032x}" for at in range(50))
+    with_history = job_id(count // 10 * 10 - 10)
     return [
+        ("/", "/"),
         ("/jobs", "/jobs"),
         ("… as it looks again", f"/jobs?shown={shown}"),
         ("… in the middle", f"/jobs?after={deep}"),
-        ("… failed", "/jobs?status=failed"),
+        *(
+            (f"… {outcome}", f"/jobs?outcome={outcome}")
+            for outcome in ("failed", "accepted", "not_accepted", "canceled")
+        ),
+        ("… of two outcomes", "/jobs?outcome=failed&outcome=not_evaluated"),
         ("… live", "/jobs?status=queued&status=running"),
         ("… of a stop reason", "/jobs?stop_reason=accepted"),
         ("… of a rare model", "/jobs?model=openai%3Arare"),
         ("… with a common label", "/jobs?metadata.team=7"),
+        ("… with a label of all jobs", "/jobs?metadata.env=prod"),
+        ("… with a label of the older half", "/jobs?metadata.old=1"),
         ("… with a label of one job", "/jobs?metadata.row=77"),
+        ("… with a label of no job", "/jobs?metadata.row=none"),
+        ("… failed, with a label", "/jobs?metadata.team=1&outcome=failed"),
         ("… none of a kind", "/jobs?kind=evaluate_answer"),
+        ("… with a word of all jobs", "/jobs?q=sky"),
+        ("… with a word of no job", "/jobs?q=zebra"),
+        ("… with a word of no job, failed", "/jobs?q=zebra&outcome=failed"),
+        ("… with a word of no job and a label", "/jobs?q=zebra+team%3D7"),
+        *((f"… all by {sort}", f"/jobs?sort={sort}") for sort in ("best", "worst", "cost", "duration")),
+        ("… all by cost, in the middle", f"/jobs?sort=cost&after={deep}"),
+        ("… accepted, by cost", "/jobs?sort=cost&outcome=accepted"),
+        ("… with a label, by cost", "/jobs?sort=cost&metadata.team=7"),
         ("delete all, asked", "/jobs/bulk?do=delete&filters="),
         ("/new", "/new"),
         ("/new from a job", f"/new?from={job_id(count - 1)}"),
-        ("/jobs/ID", f"/jobs/{job_id(count - 1)}"),
+        ("/jobs/ID", f"/jobs/{with_history}"),
+        *((f"/jobs/ID/{tab}", f"/jobs/{with_history}/{tab}") for tab in ("iterations", "calls", "events", "request")),
+        ("/ratings", "/ratings"),
+        ("… with a label", "/ratings?label=team%3D7"),
+        ("/settings", "/settings"),
     ]
 
 
-@contextmanager
-def _served(folder: Path, valkey: ValkeyServer, count: int, database_url: str) -> Generator[ApiServer]:
-    settings = Settings(
-        _env_file=None,  # pyright: ignore[reportCallIssue]
-        data_dir=folder,
-        database_url=database_url or f"sqlite:///{folder}/redraft.db",
-        broker_url=valkey.url,
-        openai_api_key=SecretStr("none"),
-        log_level="WARNING",
-    )
-    database = Database(settings.database_url)
-    schema.upgrade(database)
-    _fill(database, count)
-    database.close()
-    api = ApiServer(create_app(settings)).start()
-    try:
-        yield api
-    finally:
-        api.close()
+def _run_paths(run_id: str) -> list[tuple[str, str]]:
+    pages = ["/runs", "/runs/new", "/datasets", f"/runs/{run_id}", f"/runs/{run_id}/items"] if run_id else []
+    return [(path.replace(run_id, "ID"), path) for path in pages]
 
 
 def _fill(database: Database, count: int) -> None:
@@ -157,11 +199,10 @@ def _fill(database: Database, count: int) -> None:
             connection.exec_driver_sql(statement)
 
 
-def _measure(ask: object) -> tuple[float, float]:
-    assert callable(ask)
+def _measure(ask: Callable[[], object]) -> tuple[float, float, float]:
     found: list[float] = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()
         ask()
         found.append((time.perf_counter() - start) * 1000)
-    return statistics.median(found), max(found)
+    return min(found), statistics.median(found), max(found)

@@ -133,7 +133,7 @@ def _searched(criteria: JobFilter, given: Mapping[str, str]) -> JobFilter:
     return replace(
         criteria,
         created_after=since,
-        metadata={**(criteria.metadata or {}), **search.metadata},
+        metadata={**(criteria.metadata or {}), **search.metadata} or None,
         id_prefix=search.id_prefix,
         words=search.words,
         sort=cast("Sort", given.get("sort", "time")),

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from redraft.domain.jobs.states import LIVE, TERMINAL, Outcome, outcome_of
-from redraft.errors import Conflict, NotFound
+from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.cursors import next_cursor, read_cursor, write_cursor
 from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.resources import iteration_now
@@ -89,6 +89,8 @@ class ActionResult:
 def list_lines(services: Services, criteria: JobFilter, cursor: str | None = None) -> JobLines:
     """One page of the list. Raises Invalid for a bad cursor."""
     criteria = replace(criteria, after=read_cursor(cursor))
+    if criteria.sort != "time" and not criteria.is_narrowed:
+        return _all_by(services, criteria)
     if criteria.words or criteria.sort != "time":
         return _search(services, criteria)
     with services.database.read() as connection:
@@ -100,13 +102,25 @@ def list_lines(services: Services, criteria: JobFilter, cursor: str | None = Non
 
 def _search(services: Services, criteria: JobFilter) -> JobLines:
     with services.database.read() as connection:
-        rows, last = job_lists.search(connection, replace(criteria, limit=criteria.limit + 1))
+        rows, searched, last = job_lists.search(connection, replace(criteria, limit=criteria.limit + 1))
         page = rows[: criteria.limit]
         scores = job_lists.scores(connection, [row.id for row in page])
     following = write_cursor(*last) if last else None
     if criteria.sort == "time" and len(rows) > criteria.limit:
         following = next_cursor(rows, criteria.limit)
-    return JobLines(_lines(page, scores), following, searched=job_lists.SCANNED_MAX if last else None)
+    return JobLines(_lines(page, scores), following, searched=searched if last else None)
+
+
+def _all_by(services: Services, criteria: JobFilter) -> JobLines:
+    with services.database.read() as connection:
+        after_id = criteria.after[1] if criteria.after else None
+        rows = job_lists.page_by(connection, criteria.sort, after_id, criteria.limit)
+        if rows is None:
+            words = "The job with which the previous page ended does not exist any more. Begin with the first page."
+            raise Invalid.at("/after", words, "invalid_cursor")
+        page = rows[: criteria.limit]
+        scores = job_lists.scores(connection, [row.id for row in page])
+    return JobLines(_lines(page, scores), next_cursor(rows, criteria.limit))
 
 
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Executable, Float, Select, Subquery, and_, ca
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
-from redraft.storage.jobs.job_filters import JobFilter, conditions
+from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
 
 LOOKBACK = 300
 _TASK_CHARS = 300
@@ -187,12 +187,15 @@ class ReviewCandidate:
 def latest_evaluations(connection: Connection, criteria: JobFilter | None = None) -> list[ReviewCandidate]:
     """Return the newest evaluations by models, without failed ones. At most `LOOKBACK` rows are read.
 
-    With a filter, only evaluations of the jobs that match it are returned.
+    With a filter, only evaluations of the newest `LOOKBACK` evaluated jobs that match it are returned.
     """
     # Ids grow with time, so the primary key gives the order
     newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
     if criteria is not None:
-        newest_ids = newest_ids.join(jobs, jobs.c.id == evaluations.c.job_id).where(*conditions(connection, criteria))
+        # The jobs first: an index has their order, while most evaluations may be of other jobs
+        matching = select(jobs.c.id).where(*conditions(connection, criteria), jobs.c.best_score.is_not(None))
+        newest_jobs = in_order(matching, newest_first=True).limit(LOOKBACK).subquery()
+        newest_ids = newest_ids.where(evaluations.c.job_id.in_(select(newest_jobs.c.id)))
     newest = newest_ids.subquery()
     query = (
         select(

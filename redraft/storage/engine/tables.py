@@ -15,7 +15,9 @@ metadata = sa.MetaData(
 )
 
 
-def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
+def partial_index(
+    name: str, *columns: str | sa.TextClause | sa.Column[str], where: str, unique: bool = False
+) -> sa.Index:
     """Return an index of the rows that meet a condition. SQLAlchemy has one argument per dialect for the condition."""
     return sa.Index(name, *columns, unique=unique, postgresql_where=sa.text(where), sqlite_where=sa.text(where))
 
@@ -23,6 +25,10 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
 TOKENS = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 """The numbers of tokens of a call, and their sums in a job."""
 OTHER_KINDS = "kind <> 'generate_answer'"
+ENDED = "finished_at IS NOT NULL"
+SCORED = f"{ENDED} AND best_score IS NOT NULL"
+# The duration of an ended job. SQLite stores times as texts
+DURATIONS = {"postgresql": "finished_at - created_at", "sqlite": "julianday(finished_at) - julianday(created_at)"}
 _LIVE = "status IN ('queued', 'running')"
 # The outcome of a job, as far as its columns show it: only the result of a continued job shows whether its answer is
 # still accepted. Queries must repeat this text exactly, because SQLite does not use the index for another text
@@ -100,8 +106,13 @@ jobs = sa.Table(
     partial_index(
         "ix_jobs_ended",
         *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
-        where="finished_at IS NOT NULL",
+        where=ENDED,
     ),
+    # The orders of the job list. They have ended jobs only, so a job is written to them once and not in each step.
+    # Of equal scores the newest come first in both directions, so the lowest scores need an index of their own
+    partial_index("ix_jobs_best", "best_score", "id", where=SCORED),
+    partial_index("ix_jobs_worst", sa.text("(-best_score)"), "id", where=SCORED),
+    partial_index("ix_jobs_cost", "cost_nano_usd", "id", where=ENDED),
     sa.Index("ix_jobs_created", "created_at", "id"),
     partial_index("ix_jobs_run", "run_id", "created_at", "id", where="run_id IS NOT NULL"),
     # Covering indexes: outcomes and cost of a run are read from them without its jobs
@@ -121,6 +132,9 @@ jobs = sa.Table(
 sa.Index(
     "ix_jobs_metadata", jobs.c.metadata, postgresql_using="gin", postgresql_ops={"metadata": "jsonb_path_ops"}
 ).ddl_if(dialect="postgresql")
+
+for _dialect, _duration in DURATIONS.items():
+    partial_index("ix_jobs_duration", sa.text(f"({_duration})"), jobs.c.id, where=ENDED).ddl_if(dialect=_dialect)
 
 # SQLite has no index of the pairs. It scans this index, which is far smaller than the table
 sa.Index("ix_jobs_labels", jobs.c.metadata, jobs.c.id, sqlite_where=sa.text("metadata <> '{}'")).ddl_if(

@@ -47,6 +47,10 @@ class JobFilter:
     after: ListPosition | None = None
     limit: int = 20
 
+    @property
+    def is_narrowed(self) -> bool:
+        return replace(self, sort="time", newest_first=True, after=None, limit=20) != JobFilter()
+
 
 def in_order(query: Any, *, newest_first: bool) -> Any:
     order = (jobs.c.created_at, jobs.c.id)
@@ -109,15 +113,18 @@ def _has_word(connection: sa.Connection, word: str) -> sa.ColumnElement[bool]:
     return sa.or_(
         *(
             sa.and_(
-                _contains(sa.type_coerce(column, sa.Text), written), _contains(text_in(connection, column, name), word)
+                _contains(connection, sa.type_coerce(column, sa.Text), written),
+                _contains(connection, text_in(connection, column, name), word),
             )
             for column, name in ((jobs.c.request, "instruct"), (jobs.c.result, "final_answer"))
         )
     )
 
 
-def _contains(text: sa.ColumnElement[str], word: str) -> sa.ColumnElement[bool]:
+def _contains(connection: sa.Connection, text: sa.ColumnElement[str], word: str) -> sa.ColumnElement[bool]:
     escaped = word.replace("/", "//").replace("%", "/%").replace("_", "/_")
+    # With this collation, PostgreSQL compares several times faster. Like SQLite, it then ignores the case of ASCII only
+    text = text if connection.dialect.name == "sqlite" else sa.collate(text, "C")
     return text.ilike(f"%{escaped}%", escape="/")
 
 
@@ -134,10 +141,14 @@ def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) ->
     ]
     # A scan of the index alone finds the few rows that `json_each` then has to parse. The literal is that of the index
     labelled = jobs.alias("labelled")
-    texts = [to_json(text).decode() for pair in wanted.items() for text in pair]
-    has_texts = [sa.func.instr(sa.type_coerce(labelled.c.metadata, sa.Text), text) > 0 for text in texts]
-    rare = sa.select(labelled.c.id).where(sa.text("labelled.metadata <> '{}'"), *has_texts)
+    pairs = [to_json({key: value}).decode()[1:-1] for key, value in wanted.items()]
+
+    def has_pairs(table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        # To parse the JSON is slower, so `exact` reads only rows with these texts
+        return [sa.func.instr(sa.type_coerce(table.c.metadata, sa.Text), pair) > 0 for pair in pairs]
+
+    rare = sa.select(labelled.c.id).where(sa.text("labelled.metadata <> '{}'"), *has_pairs(labelled))
     number = sa.select(sa.func.count()).select_from(rare.limit(_RARE_MAX + 1).subquery())
     # More rows than that are soon found in the order of the list, and would be slow to sort
     is_rare = connection.execute(number).scalar_one() <= _RARE_MAX
-    return [jobs.c.id.in_(rare), *exact] if is_rare else exact
+    return [jobs.c.id.in_(rare) if is_rare else sa.and_(*has_pairs(jobs)), *exact]

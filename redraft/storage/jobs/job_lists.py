@@ -1,19 +1,36 @@
 """Reads the job list of the pages. It reads only the columns of a line, because the other texts may be large."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Interval,
+    Select,
+    and_,
+    func,
+    literal,
+    literal_column,
+    select,
+    text,
+    tuple_,
+)
 
 from redraft.storage.engine.query_parts import ListPosition, fetch_all
-from redraft.storage.engine.tables import evaluations, iterations, jobs
-from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order, split_by_order
+from redraft.storage.engine.tables import DURATIONS, ENDED, SCORED, evaluations, iterations, jobs
+from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_order, split_by_order
 from redraft.storage.jobs.jobs import is_accepted
 
-SCANNED_MAX = 2000
-"""The number of jobs of which a search reads the texts and figures at once."""
+SCANNED_MAX = 5000
+"""The maximum number of jobs of which one page of a search reads the texts and figures."""
+SCANNED_AT_ONCE = 500
+
+_SCAN_S = 0.06
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
@@ -56,45 +73,71 @@ class JobRow:
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """Return one page in order of time and one more row, which shows whether there is a next page."""
-    query = _select(connection)
-    found = [
-        row for each in split_by_order(criteria) for row in _rows(connection, _page(query, connection, each, extra=1))
-    ]
-    ordered = sorted(found, key=lambda row: (row.created_at, row.id), reverse=criteria.newest_first)
-    return ordered[: criteria.limit + 1]
+    # The ids first, because the columns of a line are slow to read, and a database may have to sort many rows
+    ids = [job_id for _, job_id in positions(connection, criteria, extra=1)]
+    return by_ids(connection, ids, newest_first=criteria.newest_first)
 
 
-def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], ListPosition | None]:
-    """Return the jobs with the words, in the order of `sort`, among the next `SCANNED_MAX` jobs of the list.
+def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], int, ListPosition | None]:
+    """Return the jobs with the words, in the order of `sort`, among the next jobs of the list.
 
-    Also returns the position of the last of these jobs if there are more. No index has words and scores: the hot path
-    would pay for it. So the jobs are read, and their number bounds the time.
+    Also returns the number of these jobs, and the position of the last of them if there are more. No index has words,
+    because each step of a job would pay for it. So the jobs are read in parts, until a page is full or time is up.
     """
-    scanned = positions(connection, replace(criteria, words=(), limit=SCANNED_MAX))
-    if not scanned:
-        return [], None
-    within = jobs.c.created_at.between(min(scanned)[0], max(scanned)[0])
-    others = conditions(connection, criteria)
-    # The ids first, because the columns of a line are slow to read
-    ids = _sorted(connection, select(jobs.c.id).where(within, *others), criteria).limit(criteria.limit).subquery()
-    query = _sorted(connection, _select(connection).where(jobs.c.id.in_(select(ids.c.id))), criteria)
-    return _rows(connection, query), scanned[-1] if len(scanned) == SCANNED_MAX else None
+    scanned, ids, after = 0, list[str](), criteria.after
+    started = time.monotonic()
+    while True:
+        part = positions(connection, replace(criteria, words=(), after=after, limit=SCANNED_AT_ONCE))
+        scanned += len(part)
+        after = part[-1] if len(part) == SCANNED_AT_ONCE else None
+        ids += _ids_with_words(connection, criteria, part) if criteria.words else [job_id for _, job_id in part]
+        is_full = criteria.sort == "time" and len(ids) >= criteria.limit
+        if after is None or is_full or scanned >= SCANNED_MAX or time.monotonic() - started > _SCAN_S:
+            break
+    chosen = _sorted(connection, select(jobs.c.id).where(jobs.c.id.in_(ids)), criteria).limit(criteria.limit)
+    query = _select(connection).where(jobs.c.id.in_(connection.scalars(chosen).all()))
+    return _rows(connection, _sorted(connection, query, criteria)), scanned, after
+
+
+def _ids_with_words(connection: Connection, criteria: JobFilter, part: Sequence[ListPosition]) -> Sequence[str]:
+    words = conditions(connection, JobFilter(words=criteria.words))
+    query = select(jobs.c.id).where(jobs.c.id.in_([job_id for _, job_id in part]), *words)
+    return connection.scalars(query).all()
+
+
+def page_by(connection: Connection, sort: Sort, after_id: str | None, limit: int) -> list[JobRow] | None:
+    """Return one page of all ended jobs in the order of `sort`, and one more row.
+
+    Returns None if the job `after_id`, with which the previous page ended, does not exist any more.
+    """
+    key = _sort_key(connection, sort)
+    # The texts of the partial indexes
+    query = select(jobs.c.id).where(text(SCORED if sort in {"best", "worst"} else ENDED))
+    if after_id:
+        value = connection.scalar(select(key).where(jobs.c.id == after_id))
+        if value is None:
+            return None
+        place = tuple_(literal(value, key.type), literal(after_id, jobs.c.id.type))
+        # SQLite finds the position in an index of an expression by the first condition only
+        query = query.where(key <= literal(value, key.type), tuple_(key, jobs.c.id) < place)
+    ids = query.order_by(key.desc(), jobs.c.id.desc()).limit(limit + 1)
+    rows = _select(connection).where(jobs.c.id.in_(connection.scalars(ids).all()))
+    return _rows(connection, rows.order_by(key.desc(), jobs.c.id.desc()))
+
+
+def _sort_key(connection: Connection, sort: Sort) -> ColumnElement[Any]:
+    """Return an expression whose highest values come first."""
+    if sort == "duration":
+        name = connection.dialect.name
+        return literal_column(f"({DURATIONS[name]})", Interval() if name == "postgresql" else Float())
+    if sort == "worst":
+        return literal_column("(-best_score)", Float())
+    return jobs.c.cost_nano_usd if sort == "cost" else jobs.c.best_score
 
 
 def _sorted(connection: Connection, query: Select[Any], criteria: JobFilter) -> Select[Any]:
-    # SQLite stores times as texts
-    is_postgresql = connection.dialect.name == "postgresql"
-    ended, created = (
-        column if is_postgresql else func.julianday(column) for column in (jobs.c.finished_at, jobs.c.created_at)
-    )
-    order = {
-        "best": jobs.c.best_score.desc(),
-        "worst": jobs.c.best_score.asc(),
-        "cost": jobs.c.cost_nano_usd.desc(),
-        "duration": (ended - created).desc(),
-    }.get(criteria.sort)
-    if order is not None:
-        query = query.order_by(order.nulls_last())
+    if criteria.sort != "time":
+        query = query.order_by(_sort_key(connection, criteria.sort).desc().nulls_last())
     return in_order(query, newest_first=criteria.newest_first)
 
 
@@ -105,6 +148,8 @@ def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int
 
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
     """Return the jobs that still exist, in the order of the list."""
+    if not job_ids:
+        return []
     return _rows(connection, in_order(_select(connection).where(jobs.c.id.in_(job_ids)), newest_first=newest_first))
 
 

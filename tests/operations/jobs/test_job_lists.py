@@ -2,18 +2,25 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, insert, select, update
 
+from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.requests import RescoreJob
+from redraft.errors import Invalid
+from redraft.operations.cursors import write_cursor
 from redraft.operations.evaluation import rescore
 from redraft.operations.jobs import job_lists, lifecycle
 from redraft.operations.services import Services
+from redraft.storage.engine.tables import jobs as table
+from redraft.storage.jobs import job_lists as stored
 from redraft.storage.jobs.job_filters import JobFilter
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver
+from tests.storage.conftest import job_values
 
 ALL = JobFilter(limit=50)
 
@@ -81,7 +88,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_jobs(driver: Dri
     one = driver.submit()
     before = queries(driver.services, lambda: lines(driver))
     ids = [one, *(driver.submit() for _ in range(12))]
-    assert queries(driver.services, lambda: lines(driver)) == before == 2
+    assert queries(driver.services, lambda: lines(driver)) == before == 3
     again = queries(driver.services, lambda: job_lists.refresh(driver.services, ALL, ids))
     assert again == 3
 
@@ -90,14 +97,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_jobs(driver: Dri
 def test_pages_follow_each_other_without_gaps(driver: Driver):
     ids = [driver.submit() for _ in range(5)]
     for newest_first in (True, False):
-        criteria = replace(ALL, limit=2, newest_first=newest_first)
-        seen, cursor = list[str](), None
-        while True:
-            found = job_lists.list_lines(driver.services, criteria, cursor)
-            seen += [line.id for line in found.lines]
-            cursor = found.next_cursor
-            if cursor is None:
-                break
+        seen = all_pages(driver, replace(ALL, limit=2, newest_first=newest_first))
         assert seen == (ids[::-1] if newest_first else ids)
 
 
@@ -164,3 +164,58 @@ def test_an_export_holds_every_job_that_matches(driver: Driver):
     assert [json.loads(line)["id"] for line in text.splitlines()] == ids[::-1]
     some = "".join(job_lists.export(driver.services, [ids[0], "job_" + "0" * 32]))
     assert [json.loads(line)["request"]["instruct"] for line in some.splitlines()] == ["a\u2028b"]
+
+
+def all_pages(driver: Driver, criteria: JobFilter) -> list[str]:
+    seen, cursor = list[str](), None
+    while True:
+        found = job_lists.list_lines(driver.services, criteria, cursor)
+        seen += [line.id for line in found.lines]
+        cursor = found.next_cursor
+        if cursor is None:
+            return seen
+
+
+@pytest.mark.both_databases
+def test_all_ended_jobs_are_in_order_of_score_cost_and_duration(driver: Driver):
+    ids = [driver.submit() for _ in range(6)]
+    figures = {"best_score": [0.5, 0.1, 0.5, None, 0.1, 0.9], "cost_nano_usd": [3, 1, 2, 2, 0, 5]}
+    with driver.services.database.write() as connection:
+        for number, job_id in enumerate(ids):
+            values = {name: each[number] for name, each in figures.items()}
+            took = timedelta(seconds=(number * 5) % 7)
+            row = connection.execute(select(table.c.created_at).where(table.c.id == job_id)).one()
+            ended = {"status": "succeeded", "stop_reason": "plateau", "finished_at": row.created_at + took}
+            connection.execute(update(table).where(table.c.id == job_id).values(**values, **ended))
+    driver.submit()
+    orders: dict[Any, list[int]] = {
+        "best": [5, 2, 0, 4, 1],
+        "worst": [4, 1, 2, 0, 5],
+        "cost": [5, 0, 3, 2, 1, 4],
+        "duration": [4, 1, 5, 2, 3, 0],
+    }
+    for sort, order in orders.items():
+        assert all_pages(driver, JobFilter(sort=sort, limit=2)) == [ids[number] for number in order], sort
+        with driver.services.database.read() as connection:
+            rows = stored.page_by(connection, sort, ids[order[1]], 1) or []
+        assert [row.id for row in rows] == [ids[number] for number in order[2:4]]
+
+
+def test_an_order_does_not_go_on_after_a_job_that_is_gone(driver: Driver):
+    with pytest.raises(Invalid, match="does not exist any more"):
+        job_lists.list_lines(driver.services, JobFilter(sort="cost"), write_cursor(datetime.now(UTC), new_id("job")))
+
+
+@pytest.mark.both_databases
+def test_a_search_reads_parts_until_a_page_is_full(driver: Driver):
+    now = datetime.now(UTC)
+    number = stored.SCANNED_AT_ONCE + 2
+    rows = [job_values(created_at=now - timedelta(seconds=each), deadline_at=now) for each in range(number)]
+    for row in (rows[0], rows[-1]):
+        row["request"] = {**row["request"], "instruct": "zebra"}
+    with driver.services.database.write() as connection:
+        connection.execute(insert(table), rows)
+    assert all_pages(driver, JobFilter(words=("Zebra",))) == [rows[0]["id"], rows[-1]["id"]]
+    assert all_pages(driver, JobFilter(words=("zebra",), limit=1)) == [rows[0]["id"], rows[-1]["id"]]
+    first = job_lists.list_lines(driver.services, JobFilter(words=("zebra",), limit=1))
+    assert first.next_cursor

@@ -13,7 +13,7 @@ from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.html_pages import Reader, text_of
-from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, set_best
 
 BROWSER = {"Accept": "text/html"}
 Visit = Callable[..., Visitor]
@@ -92,7 +92,9 @@ def test_verdicts_are_rated_by_single_keys_without_loading_a_page(
 
 
 def test_the_queue_is_narrowed(reader: Reader, services: Services, submit_job: Submit, judged: dict[str, str]):
-    add_judged(services, submit_job(instruct="labelled", metadata={"team": "docs"}), score=1.0)
+    labelled = submit_job(instruct="labelled", metadata={"team": "docs"})
+    add_judged(services, labelled, score=1.0)
+    set_best(services, labelled, 1)
     reader.go("/ratings")
     page = reader.press("Narrow", {"Label": "team=docs"})
     assert page.texts("ol//a") == ["labelled"]

@@ -20,7 +20,7 @@ from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.tables import metadata
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, transitions, webhooks
-from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter, Sort
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
 
@@ -46,6 +46,8 @@ def full(database: Database) -> Database:
             stop_reason="accepted" if n % 600 else None,
             finished_at=NOW - timedelta(minutes=n) if n % 600 else None,
             model=f"openai:{n % 50}",
+            best_score=n % 101 / 101 if n % 3 else None,
+            cost_nano_usd=n * 7919 % 1009,
         )
         for n in range(MANY)
     ]
@@ -114,6 +116,8 @@ def _job(connection: Connection) -> JobRecord:
     assert record is not None
     return record
 
+
+SORTS: tuple[Sort, ...] = ("best", "worst", "cost", "duration")
 
 STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the newest jobs": lambda c: jobs.list_page(c, JobFilter()),
@@ -194,6 +198,12 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "lines of the next page": lambda c: job_lists.page(c, JobFilter(after=(NOW, "job_1"))),
     "the same lines again": lambda c: job_lists.by_ids(c, ["job_1", "job_2"], newest_first=True),
     "places of jobs": lambda c: job_lists.positions(c, JobFilter(model="openai:7")),
+    **{f"all jobs by {sort}": lambda c, sort=sort: job_lists.page_by(c, sort, None, 50) for sort in SORTS},
+    "jobs of a status by cost": lambda c: job_lists.search(c, JobFilter(statuses=("failed",), sort="cost")),
+    "jobs with a word": lambda c: job_lists.search(
+        c, JobFilter(words=("zebra",), created_after=NOW - timedelta(seconds=9))
+    ),
+    "evaluations of a label to rate": lambda c: ratings.latest_evaluations(c, JobFilter(metadata={"n": "77"})),
     "scores of jobs": lambda c: job_lists.scores(c, ["job_1", "job_2"]),
     "how many failed": lambda c: job_lists.count(c, JobFilter(statuses=("failed",)), most=100),
 }
@@ -262,6 +272,16 @@ def test_jobs_of_an_outcome_are_found_in_its_index(full: Database):
     # The continued jobs of each verdict are a query of their own
     assert len(plans) == 3 * 5
     assert [plan for plan in plans if "ix_jobs_outcome_created" not in plan] == []
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_an_index_gives_the_order_of_all_jobs(full: Database, sort: Sort):
+    with full.write() as connection, explained(connection) as plans:
+        [row, *_] = job_lists.page_by(connection, sort, None, 50) or []
+        job_lists.page_by(connection, sort, row.id, 50)
+    first, next_page = plans[0], plans[3]
+    assert f"ix_jobs_{sort}" in first
+    assert re.search(rf"ix_jobs_{sort}.*(<|\n *Index Cond: .*<)", next_page)
 
 
 def test_the_sweeper_looks_at_open_jobs_and_open_calls_only(full: Database):
