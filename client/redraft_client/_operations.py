@@ -59,13 +59,14 @@ class Operations:
             began = time.monotonic()
             request = _poll(job_id, last, min(_POLL_S, max(0.0, end - began)))
             response = yield from exchange(request, self.retries, end)
-            is_news = response.status != 304
-            last = read(Job, response) if is_news or last is None else last
+            known = last
+            last = known if known is not None and response.status == 304 else read(Job, response)
             if last.has_ended:
                 return last
             now = time.monotonic()
             if now >= end:
                 raise WaitTimeout(last, timeout_s)
+            is_news = known is None or last.version != known.version
             if now - began < _PAUSE_S and not is_news:
                 yield Sleep(min(_PAUSE_S, end - now))
 
