@@ -21,10 +21,12 @@ from api.pages.parts.answer_diffs import readable
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router
 from redraft.errors import NotFound
+from redraft.operations.admin.installation import list_models
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
 from redraft.operations.jobs.resources import Call
 from redraft.operations.jobs.views import HistoryView
+from redraft.operations.services import Services
 
 router = pages_router("/jobs/{job_id}")
 
@@ -37,7 +39,7 @@ _EMPTY = Filled()
 
 @router.get("")
 def show_answer(request: Request, services: ServicesOf, job_id: JobIdOf) -> Response:
-    return answer_tab(request, views.view_history(services, job_id))
+    return answer_tab(request, services, views.view_history(services, job_id))
 
 
 @router.get("/answer.txt")
@@ -122,7 +124,9 @@ def _pretty(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:
+def answer_tab(
+    request: Request, services: Services, view: HistoryView, form: Filled = _EMPTY, status: int = 200
+) -> Response:
     best = best_attempts(view.iterations)
     return job_page(
         request,
@@ -135,6 +139,7 @@ def answer_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, statu
         attempts=best,
         form=form,
         labels=LABELS,
+        models=list_models(services),
     )
 
 

@@ -17,6 +17,7 @@ from redraft.domain.jobs.sampling import Sampling
 from redraft.errors import Conflict, Invalid
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import lifecycle, views, webhooks
+from redraft.operations.jobs.views import HistoryView
 
 router = pages_router("/jobs/{job_id}")
 
@@ -30,7 +31,7 @@ Rater = Annotated[str, Depends(get_rater)]
 @router.post("/cancel")
 def cancel(services: ServicesOf, job_id: str) -> Response:
     lifecycle.cancel(services, job_id)
-    return see_other(f"/jobs/{job_id}", notice="canceled")
+    return see_other(f"/jobs/{job_id}?notice=canceled#state")
 
 
 @router.post("/continue")
@@ -39,8 +40,9 @@ def continue_job(request: Request, services: ServicesOf, job_id: str, form: Form
         lifecycle.continue_job(services, job_id, read(ContinueJob, _continuation(form)))
     except (Invalid, Conflict) as error:
         view = views.view_history(services, job_id)
-        return answer_tab(request, view, filled(form, CONTINUATION, error), 409 if isinstance(error, Conflict) else 422)
-    return see_other(f"/jobs/{job_id}", notice="continued")
+        status = 409 if isinstance(error, Conflict) else 422
+        return answer_tab(request, services, view, filled(form, CONTINUATION, error), status)
+    return see_other(f"/jobs/{job_id}?notice=continued#state")
 
 
 @router.post("/ratings")
@@ -51,7 +53,16 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
     except Invalid as error:
         view = views.view_history(services, job_id)
         return iterations_tab(request, view, filled(form, RATING, error), 422)
-    return see_other(f"/jobs/{job_id}/iterations?notice=rated#{body.evaluation_id}")
+    following = _next_to_rate(views.view_history(services, job_id), body.evaluation_id)
+    return see_other(f"/jobs/{job_id}/iterations?notice=rated#{following}")
+
+
+def _next_to_rate(view: HistoryView, rated_id: str) -> str:
+    """Return the id of the next evaluation on the page that nobody has rated, or else of the one just rated."""
+    shown = [each.evaluation.id for each in reversed(view.iterations) if each.evaluation]
+    at = shown.index(rated_id) + 1 if rated_id in shown else 0
+    rated = {rating.evaluation_id for rating in view.ratings}
+    return next((each for each in (*shown[at:], *shown[:at]) if each not in rated), rated_id)
 
 
 @router.get("/delete")
@@ -68,7 +79,7 @@ def delete(services: ServicesOf, job_id: str) -> Response:
 @router.post("/deliveries/{delivery_id}/redeliver")
 def redeliver(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
     webhooks.redeliver(services, job_id, delivery_id)
-    return see_other(f"/jobs/{job_id}/events", notice="resent")
+    return see_other(f"/jobs/{job_id}/events?notice=resent#deliveries-title")
 
 
 def read_rating(form: Form, verdict: str | None = None) -> tuple[int, RateEvaluation]:
@@ -92,9 +103,9 @@ def _continuation(form: Form) -> dict[str, Any]:
 
 
 def values_of(form: Form, names: tuple[str, ...]) -> dict[str, Any]:
-    values: dict[str, Any] = {name: form.text(name) for name in names if form.text(name)}
+    values: dict[str, Any] = {name: form.text(name) for name in names if form.lines(name)}
     for name in _NUMBERS & values.keys():
         values[name] = read_number(values[name])
     if "model" in values:
-        values["model"] = read_names(values["model"])
+        values["model"] = read_names(form.lines("model"))
     return values

@@ -86,7 +86,8 @@ def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
     if job.result is None:
         return NO_ANSWER
     if job.kind != JobKind.GENERATE_ANSWER and job.stop_reason == StopReason.ITERATION_LIMIT:
-        return f"Evaluated, not accepted: {'; '.join(lacks) or 'the score is below the threshold'}."
+        why = "; ".join(lacks) or "the score is below the threshold"
+        return f"{why[0].upper()}{why[1:]}."
     if lacks:
         return held_back(job.stop_reason, [clip(each, 200) for each in lacks])
     if job.result and job.result["success"] and job.stop_reason != StopReason.ACCEPTED:

@@ -42,6 +42,10 @@ class Form:
         """Return a field without surrounding white space, or an empty text if it was not sent."""
         return next(iter(self.texts(name)), "").strip()
 
+    def lines(self, name: str) -> str:
+        """Return all fields with this name that are not empty, each on a line, without surrounding white space."""
+        return "\n".join(filter(None, map(str.strip, self.texts(name))))
+
     def texts(self, name: str) -> list[str]:
         """Return all fields with this name, with their white space."""
         return [value.replace("\r\n", "\n") for value in self._fields.get(name, ())]
@@ -107,7 +111,7 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
         pointer = each.pointer.replace("/evaluator_sampling/", "/evaluator_")
         name = pointer.removeprefix("/").partition("/")[0]
         errors.setdefault(name if name in names else "", each.detail)
-    return Filled({name: form.text(name) for name in names}, errors)
+    return Filled({name: form.lines(name) for name in names}, errors)
 
 
 def read_number(text: str) -> float | str:

@@ -1,4 +1,4 @@
-"""The texts by which pages describe the state of jobs."""
+"""The texts by which pages describe the state of jobs. They do not repeat the outcome, which stands beside them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from redraft.domain.jobs.states import JobKind, StopReason, describe_stop_reason
 from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation, EvaluatorVerdict
 
 STOPS: dict[str, str] = {
-    StopReason.ANSWERED: "Answered: this is the first answer, which is being evaluated.",
-    StopReason.ACCEPTED: "Accepted: the answer reached the threshold.",
-    StopReason.ITERATION_LIMIT: "Iteration limit: no iteration reached the threshold. This is the best answer.",
+    StopReason.ANSWERED: "This is the first answer, which is being evaluated.",
+    StopReason.ACCEPTED: "The answer reached the threshold.",
+    StopReason.ITERATION_LIMIT: "The iteration limit is reached: this is the best answer.",
     StopReason.PLATEAU: "The score stopped rising: this is the best answer.",
     StopReason.UNCHANGED: "The model repeated an earlier answer: this is the best answer.",
     StopReason.BUDGET_EXHAUSTED: "The budget is used up: this is the best answer so far.",
     StopReason.DEADLINE_EXCEEDED: "The deadline passed: this is the best answer until then.",
-    StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer, which was not evaluated.",
-    StopReason.EVALUATION_SKIPPED: "The answer was not evaluated.",
-    StopReason.CANCELED: "Canceled: this is the best answer until then.",
+    StopReason.EVALUATOR_ERROR: "No evaluation could be used: this is the last answer.",
+    StopReason.EVALUATION_SKIPPED: "The evaluation was skipped.",
+    StopReason.CANCELED: "This is the best answer until then.",
     StopReason.ERROR: "A step failed permanently: this is the best answer until then.",
 }
 STAYS_ACCEPTED = "The continuation ended ({why}), and the answer stays accepted."
@@ -88,8 +88,7 @@ def held_back(stop_reason: str, lacks: Sequence[str]) -> str:
     `lacks` names the unmet requirements of the answer.
     """
     why = ending(stop_reason)
-    reached = "the best answer reached the threshold, but was not accepted"
-    return f"{why[0].upper()}{why[1:]}: {reached}; {'; '.join(lacks)}."
+    return f"{why[0].upper()}{why[1:]}: the best answer reached the threshold; {'; '.join(lacks)}."
 
 
 def ending(stop_reason: str, kind: str = JobKind.GENERATE_ANSWER) -> str:

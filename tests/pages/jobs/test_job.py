@@ -58,7 +58,7 @@ def test_a_job_shows_its_answer_and_what_it_took(visitor: Visitor, twice: str):
     page = visitor.go(f"/jobs/{twice}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Why is the sky blue?")
     header = page.locator("header.job").inner_text()
-    for told in ("✓ accepted", "the answer reached the threshold", "threshold 0.80", "openai:writer", "openai:judge"):
+    for told in ("✓ accepted", "The answer reached the threshold", "threshold 0.80", "openai:writer", "openai:judge"):
         assert told in header
     assert "team\nphysics" in header
     expect(page.locator(".answer strong")).to_have_text("blue")
@@ -74,7 +74,7 @@ def test_a_job_shows_its_answer_and_what_it_took(visitor: Visitor, twice: str):
 def test_the_answer_is_copied(visit: Visit, twice: str):
     visitor = visit(permissions=["clipboard-read", "clipboard-write"])
     page = visitor.go(f"/jobs/{twice}")
-    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.locator("#announcer")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == SECOND
 
@@ -263,7 +263,7 @@ def test_jobs_of_every_kind_are_shown(
     assert events.count("Send again</button>") == 2
     delivery = re.findall(r'action="(/jobs/\w+/deliveries/\w+/redeliver)"', events)[0]
     sent = client.post(delivery, data={"a": "b"})
-    assert (sent.status_code, sent.headers["location"]) == (303, f"/jobs/{job_id}/events?notice=resent")
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/jobs/{job_id}/events?notice=resent#deliveries-title")
     assert client.post(f"/jobs/{job_id}/continue", data={"iter_max": "1"}).status_code == 409
 
 

@@ -65,9 +65,9 @@ def watch_two_iterations(page: Page) -> None:
     attempts = page.locator(".attempts li")
     expect(attempts).to_have_count(1, timeout=WITHIN_MS)
     expect(attempts).to_have_count(2, timeout=WITHIN_MS)
-    expect(page.locator("header.job")).to_contain_text("no iteration reached the threshold", timeout=WITHIN_MS)
+    expect(page.locator("header.job")).to_contain_text("The iteration limit is reached", timeout=WITHIN_MS)
     expect(page.locator("#announcer")).to_have_text("not accepted, iteration 2, best score 0.60")
-    expect(page).to_have_title(re.compile("^✗ .* · answer · Redraft$"))
+    expect(page).to_have_title(re.compile("^✗ .* · Answer · Redraft$"))
     assert loads == []
 
 
@@ -77,7 +77,7 @@ def watch_the_third(page: Page, services: Services, job_id: str) -> None:
     loads = tell_loads(page)
     expect(page.locator(".attempts li")).to_have_count(3, timeout=WITHIN_MS)
     expect(page.locator(JUDGED)).to_contain_text("violet is rare", timeout=WITHIN_MS)
-    expect(page.locator("header.job")).to_contain_text("Accepted")
+    expect(page.locator("header.job")).to_contain_text("accepted")
     assert loads == []
     third = queries.list_iterations(services, job_id, 3)[0]
     assert "Say why not violet." in (third.feedback_given or "")

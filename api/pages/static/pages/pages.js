@@ -209,8 +209,9 @@
     refresh();
     clearDraft();
     checkTimer = setTimeout(check, checkEveryMs);
-  for (const element of document.querySelectorAll("[data-announce]")) {
-      if (element.dataset.title) document.title = element.dataset.title;
+    const title = document.querySelector("[data-title]")?.dataset.title;
+    if (title) document.title = title;
+    for (const element of document.querySelectorAll("[data-announce]")) {
       const before = announced.get(element.id);
       announced.set(element.id, element.dataset.announce);
       if (before !== undefined && before !== element.dataset.announce) announce(element.dataset.announce);
@@ -240,5 +241,8 @@
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(updateTimes, 1000);
   for (const element of document.querySelectorAll("[data-announce]")) announced.set(element.id, element.dataset.announce);
+  // A form that was refused is shown again: the focus goes to its first wrong field.
+  const refused = document.getElementById("form-errors");
+  (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
   refresh();
 })();
