@@ -57,12 +57,12 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
     return see_other(f"/jobs/{job_id}/iterations?notice=rated#{following}")
 
 
-def _next_to_rate(view: HistoryView, rated_id: str) -> str:
-    """Return the id of the next evaluation on the page that nobody has rated, or else of the one just rated."""
+def _next_to_rate(view: HistoryView, rated_id: str | None) -> str:
+    """Return the id of the next evaluation on the page that nobody has rated, or else of the rated one."""
     shown = [each.evaluation.id for each in reversed(view.iterations) if each.evaluation]
     at = shown.index(rated_id) + 1 if rated_id in shown else 0
     rated = {rating.evaluation_id for rating in view.ratings}
-    return next((each for each in (*shown[at:], *shown[:at]) if each not in rated), rated_id)
+    return next((each for each in (*shown[at:], *shown[:at]) if each not in rated), rated_id or "state")
 
 
 @router.get("/delete")

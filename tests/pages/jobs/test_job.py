@@ -263,7 +263,8 @@ def test_jobs_of_every_kind_are_shown(
     assert events.count("Send again</button>") == 2
     delivery = re.findall(r'action="(/jobs/\w+/deliveries/\w+/redeliver)"', events)[0]
     sent = client.post(delivery, data={"a": "b"})
-    assert (sent.status_code, sent.headers["location"]) == (303, f"/jobs/{job_id}/events?notice=resent#deliveries-title")
+    successor = f"/jobs/{job_id}/events?notice=resent#deliveries-title"
+    assert (sent.status_code, sent.headers["location"]) == (303, successor)
     assert client.post(f"/jobs/{job_id}/continue", data={"iter_max": "1"}).status_code == 409
 
 

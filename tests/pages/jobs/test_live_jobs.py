@@ -73,7 +73,7 @@ def watch_two_iterations(page: Page) -> None:
 
 def watch_the_third(page: Page, services: Services, job_id: str) -> None:
     """It arrives without a reload, and was written by what the person said."""
-    page.wait_for_url("**?notice=continued")
+    page.wait_for_url("**?notice=continued#state")
     loads = tell_loads(page)
     expect(page.locator(".attempts li")).to_have_count(3, timeout=WITHIN_MS)
     expect(page.locator(JUDGED)).to_contain_text("violet is rare", timeout=WITHIN_MS)

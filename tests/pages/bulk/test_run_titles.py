@@ -1,0 +1,30 @@
+"""The titles of the pages of runs: the state, the name and the page."""
+
+from redraft.operations.bulk import runs
+from redraft.operations.services import Services
+from tests.model_server import ModelServer
+from tests.operations.bulk.test_runs import rows, start, work_off
+from tests.operations.driving import Driver
+from tests.support.html_pages import Reader
+
+
+def title_of(reader: Reader, path: str) -> str:
+    return reader.go(path).texts("title")[0].removesuffix(" · Redraft")
+
+
+def test_titles_tell_state_name_and_page(reader: Reader, services: Services, model_server: ModelServer):
+    driver = Driver(services)
+    done = work_off(driver, start(driver, rows(2, iter_max=1), name="done"))
+    goes_on = start(driver, rows(2, iter_max=1), name="goes on")
+    for path, page in (("", "Run"), ("/items", "Items"), ("/delete", "Delete")):
+        assert title_of(reader, f"/runs/{done.id}{path}") == f"✓ done · {page}"
+    for path, page in (("", "Run"), ("/items", "Items")):
+        assert title_of(reader, f"/runs/{goes_on.id}{path}") == f"↻ goes on · {page}"
+        live = reader.page.by_id("live")
+        assert live.get("data-title") == f"↻ goes on · {page} · Redraft"
+    compared = f"/runs/compare?baseline={done.id}&run={goes_on.id}"
+    assert title_of(reader, compared) == "↻ goes on against done · Comparison"
+    runs.cancel_run(services, goes_on.id)
+    assert title_of(reader, f"/runs/{goes_on.id}") == "✗ goes on · Run"
+    assert title_of(reader, f"/runs/{goes_on.id}/resume").startswith("✗ goes on · Resume")
+    assert title_of(reader, compared) == "✓ goes on against done · Comparison"
