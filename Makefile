@@ -85,6 +85,11 @@ docs: $(READY) ## generate docs/settings.md, .env.example and parts of client/
 screenshots: $(READY) $(DEV) ## take the screenshots in docs/images again; needs Chromium
 	$(BIN)/python -m docs.screenshots
 
+# Further interpreters for the test of the client: those in the PATH, and those of pyenv.
+PYTHONS ?= $(shell for python in python3.12 python3.13 python3.14 \
+	$${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.1[1-9]*/bin/python3; do \
+	$$python -c 'import ensurepip, venv' 2>/dev/null && echo $$python; done)
+
 # The wheels are built from the sdists, so an incomplete sdist is found.
 dist: $(READY) $(DEV) ## build wheels and sdists of Redraft and its client into dist/, and test them in fresh environments
 	rm -rf dist
