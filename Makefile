@@ -40,7 +40,7 @@ help:
 setup: $(READY) ## install Redraft and its dependencies into .venv
 	@echo "Ready: make demo, make serve, or $(BIN)/redraft --help"
 
-demo: $(READY) ## run two jobs that are generated, evaluated and revised; needs no key and no service
+demo: $(READY) ## run a job that is generated, evaluated and revised; needs no key and no service
 	@trap : INT; $(BIN)/redraft demo || test $$? -eq 130
 
 serve: $(READY) ## run the API, a worker, the broker and the database on this machine

@@ -20,31 +20,35 @@ from tests.support.waiting import patient
 Start = Callable[..., Command]
 
 
-SAILOR = "Tom sails the Aurora, and his home is in Norway."
-MESSAGE = 'Missing: "Tom". Write it word for word.'
+INVITATION = "Dear Ana, please come to our party at Tom's house on Friday."
+MESSAGE = 'Missing: "on Friday". Write it word for word.'
 
 
 def test_it_shows_jobs_whose_checks_cost_no_call_fails_when_one_fails_and_leaves_nothing(
     folder: Folder, command: Start, model_server: ModelServer
 ):
     failed = Reply(status=401, raw={"error": {"message": "no"}})
-    model_server.script(generate=[failed, "A sailor.", SAILOR])
+    model_server.script(generate=[failed, "Dear Ana, come to Tom's house!", INVITATION])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
     assert demo.wait(patient(60)) == 1, demo.stderr
     assert "with openai:writer" in demo.stdout
     assert "tiny" not in demo.stdout
     assert "1 of 2 jobs failed" in demo.stderr
 
-    assert "sailor: It gives the sailor's name (contains Tom)" in demo.stdout
-    assert f"not met: sailor (required) - {MESSAGE}" in demo.stdout
-    assert f"Final answer:\n{SAILOR}" in demo.stdout
+    assert (
+        "  day: It says when: on Friday\n  short: It has at most 40 words (the generator does not see it)"
+        in demo.stdout
+    )
+    assert f"not met: day - {MESSAGE}" in demo.stdout
+    assert f"Final answer:\n{INVITATION}" in demo.stdout
     assert "Stop reason: accepted; 2 model calls" in demo.stdout
-    assert "The first answer was: A sailor.\nChecks met: 2 of 5 in iteration 1, 5 of 5 in iteration 2." in demo.stdout
-    assert "held 3 messages of failed checks; the best answer meets 3 more." in demo.stdout
+    assert "\n  Dear Ana, come to Tom's house!\n  score 0.80" in demo.stdout
+    assert "held 1 message of failed checks; the best answer meets 1 more." in demo.stdout
     assert "No model evaluated the answers" in demo.stdout
     first, second = [each.prompt for each in model_server.requests("generate")][-2:]
-    assert "Tom" not in first
+    assert MESSAGE not in first
     assert MESSAGE in second
+    assert all("40 words" not in each and "Dear Paul" in each for each in (first, second))
     folder.wait_empty()
 
 
@@ -57,12 +61,11 @@ def checked(number: int, *passed: bool, judge: str | None = None, told: str | No
 def test_what_checks_gained_is_told_as_it_was():
     told = "- Not met: x.\n  Change: Found 0."
     idle = list(gain_of_checks([checked(1, False, True), checked(2, False, True, told=told)]))
-    assert idle[0] == "The first answer was: Some text."
-    assert idle[1].startswith("Checks met: 1 of 2 in iteration 1, 1 of 2 in iteration 2. ")
-    assert idle[1].endswith("The later prompts held 1 message of failed checks; no answer meets more.")
-    assert idle[2] == "No model evaluated the answers. Checks in code make no calls."
+    assert idle[0].startswith("Checks met: 1 of 2 in iteration 1, 1 of 2 in iteration 2. ")
+    assert idle[0].endswith("The later prompts held 1 message of failed checks; no answer meets more.")
+    assert idle[1] == "No model evaluated the answers. Checks in code make no calls."
     alone = list(gain_of_checks([checked(1, True, judge="openai:judge")]))
-    assert alone[1:] == ["Checks met: 1 of 1 in iteration 1. There is only one answer."]
+    assert alone == ["Checks met: 1 of 1 in iteration 1. There is only one answer."]
 
 
 def test_without_checks_nothing_is_said_of_them():
@@ -101,16 +104,13 @@ def test_it_runs_the_real_tiny_model_in_a_folder_of_its_own(folder: Folder, comm
     assert "with local:smollm2-135m" in demo.stdout
     assert "135 million" in demo.stdout
     assert "OPENAI_API_KEY" in demo.stdout
-    assert demo.stdout.count("Stop reason: ") == 2
-    assert "Iteration 2 of at most 4 begins." in demo.stdout
-    moon, sailor = re.findall(
-        r"^Final answer:\n(.*?)\n(?:No answer met|Stop reason)", demo.stdout, re.MULTILINE | re.DOTALL
-    )
-    accepted = re.findall(r"^Stop reason: (\w+)", demo.stdout, re.MULTILINE)
-    assert accepted[0] != "accepted" or ("sun" in moon.lower() and "task" not in moon.lower())
-    assert accepted[1] != "accepted" or ("Tom" in sailor and not re.search(r"\b(words?|tasks?)\b", sailor))
-    _, gain = re.findall(r"^Checks met: .*$", demo.stdout, re.MULTILINE)
-    first, *later = map(int, re.findall(r"(\d+) of 5 in iteration", gain))
-    assert max(later) > first
-    assert f"the best answer meets {max(later) - first} more." in gain
+    (answer,) = re.findall(r"^Final answer:\n(.*?)\n(?:No answer|Stop reason)", demo.stdout, re.MULTILINE | re.DOTALL)
+    (reason,) = re.findall(r"^Stop reason: (\w+)", demo.stdout, re.MULTILINE)
+    # Another processor may round differently, so the model may write other answers. None may be accepted wrongly
+    if reason == "accepted":
+        assert all(part in answer for part in ("Ana", "Tom's house", "on Friday"))
+        assert not re.search(r"(?i)[:\d]|tonight|tomorrow|task|criteria|RSVP", answer)
+        assert len(answer.split()) <= 40
+    checked = re.findall(r"(\d) of 5 in iteration", demo.stdout)
+    assert int(checked[-1]) == 5 or reason != "accepted"
     folder.wait_empty()

@@ -36,17 +36,6 @@ def _check(name: str, text: str, kind: str, value: str | int, **rest: bool) -> d
     return {"id": name, "kind": "check", "text": text, "check": {"kind": kind, "value": value}, **rest}
 
 
-# The tasks are short, because a tiny model loses a long task. Its verdicts are arbitrary, so checks in code evaluate.
-# The model follows the messages of failed checks, so later answers contain the names that the first answer lacks. It
-# would repeat an answer that it sees, so the strategy is `fresh`. Every part of the task is required, so an incomplete
-# answer is not accepted. docs/decisions/0005 has measurements with other words, seeds and threads.
-_BY_CHECKS: dict[str, Any] = {
-    "revision": {"strategy": "fresh"},
-    "stop": {"plateau_patience": 0},
-    "iter_max": 4,
-    "score_threshold": 0.8,
-    "sampling": {"temperature": 0, "max_output_tokens": 400},
-}
 _POEM: dict[str, Any] = {
     "instruct": "Write a short poem about the moon.",
     "eval_crit": "It is a short poem about the moon.",
@@ -54,29 +43,37 @@ _POEM: dict[str, Any] = {
     "score_threshold": 0.8,
     "sampling": {"max_output_tokens": 400},
 }
-# The tiny model tends to write about its task. The check against that is hidden, because the model repeats words of
-# its prompt.
-_MOON: dict[str, Any] = {
-    "instruct": "Why does the moon shine?",
-    "rubric": [
-        _check("earth", "It names the planet of the moon", "contains", "Earth", required=True),
-        _check("sun", "It says where the light comes from", "contains", "sun", required=True),
-        _check("task", "It says nothing of its task", "not_contains", "task", required=True, hidden=True),
+# The instruction contains all that the visible criteria require, and the hidden ones refuse what would make the
+# invitation wrong. So people agree with a rejection, and an accepted answer does what its instruction says. The tiny
+# model needs an example, loses a long task, and cannot evaluate: checks in code evaluate. It would repeat an answer
+# that it sees, so the strategy is `fresh`. With this seed, its first answer names the place of the example.
+# docs/decisions/0005 has the measurements.
+_NO_INVITATION = (
+    r"(?i)\d|[\[\]#*:]|\b(mon|tues|wednes|thurs|satur|sun)day\b|\b(today|tonight|tomorrow|yesterday|weekend|noon|morning|rsvp"
+    r"|words?|tasks?|instruct\w*|criteri\w*|sentences?|answer\w*|requirements?|required|must|mentions?)\b"
+)
+_INVITATION: dict[str, Any] = {
+    "instruct": "Write a short invitation: Ana is invited to a party at Tom's house on Friday.",
+    "conversation": [
+        [
+            "Write a short invitation: Paul is invited to a picnic in the park.",
+            "Dear Paul, please come to our picnic in the park. We look forward to seeing you!",
+        ]
     ],
-    **_BY_CHECKS,
-}
-# Without this check, the loop accepted "He has no more than 40 words to complete his story".
-_OF_ITS_TASK = r"(?i)\b(words?|tasks?|stor(y|ies)|instruct\w*|names? a|gives? the)\b"
-_SAILOR: dict[str, Any] = {
-    "instruct": "Tell me about a sailor and his ship.",
     "rubric": [
-        _check("sailor", "It gives the sailor's name", "contains", "Tom", required=True),
-        _check("ship", "It gives the ship's name", "contains", "Aurora", required=True),
-        _check("country", "It names a country", "contains", "Norway"),
-        _check("short", "It is short", "max_chars", 300, required=True, hidden=True),
-        _check("task", "It says nothing of its task", "not_regex", _OF_ITS_TASK, required=True, hidden=True),
+        _check("guest", "It is for Ana", "contains", "Ana"),
+        _check("place", "It names Tom's house", "contains", "Tom's house"),
+        _check("day", "It says when: on Friday", "contains", "on Friday"),
+        _check("short", "It has at most 40 words", "max_words", 40, hidden=True),
+        _check(
+            "only", "It has no other time, and no text but the invitation", "not_regex", _NO_INVITATION, hidden=True
+        ),
     ],
-    **_BY_CHECKS,
+    "revision": {"strategy": "fresh"},
+    "stop": {"plateau_patience": 0},
+    "iter_max": 4,
+    "score_threshold": 1,
+    "sampling": {"temperature": 0.3, "seed": 28, "max_output_tokens": 150},
 }
 # A tiny model may generate until its output limit. The demo does not count that as a failure.
 _MODELS_OWN_FAULT = "output_truncated"
@@ -94,7 +91,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Run two jobs on this machine, and show their iterations.
+    """Run a job on this machine, and show its iterations. With a provider's key, run two jobs.
 
     The command starts the API, a worker and a broker, and stops them at the end.
     """
@@ -102,10 +99,10 @@ def demo(
     kept = contextlib.nullcontext(data_dir) if data_dir else None
     temporary = kept or tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True)
     with _ending_on_signals(), temporary as folder:
-        failed = _run(_settings(folder))
+        failed, jobs = _run(_settings(folder))
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
-        output.say(f"{failed} of 2 jobs failed.", "bold red")
+        output.say(f"{failed} of {count(jobs, 'job')} failed.", "bold red")
         raise typer.Exit(Exit.ERROR)
     # `make demo` calls the program by a path that is not in the PATH of the shell
     program = sys.argv[0] if Path(sys.argv[0]).name == "redraft" and not shutil.which("redraft") else "redraft"
@@ -150,8 +147,8 @@ def _settings(folder: str | Path) -> "Settings":
     return load_settings().model_copy(update=here)
 
 
-def _run(settings: "Settings") -> int:
-    """Run the jobs one after the other, and return the number of failed jobs."""
+def _run(settings: "Settings") -> tuple[int, int]:
+    """Run the jobs one after the other. Return the number of failed jobs, and the number of all jobs."""
     import httpx2
 
     from redraft import embedded
@@ -159,7 +156,7 @@ def _run(settings: "Settings") -> int:
 
     configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
     is_local = _introduce(settings)
-    jobs = (_MOON if is_local else _POEM, _SAILOR)
+    jobs = (_INVITATION,) if is_local else (_POEM, _INVITATION)
     log = settings.data_dir.absolute() / "worker.log"
     with (
         embedded.stack(settings, worker_log=log),
@@ -167,7 +164,11 @@ def _run(settings: "Settings") -> int:
         httpx2.Client(base_url=url, timeout=_STREAM_READ_S) as client,
     ):
         output.show(f"The API answers at {url}; a Celery worker, Valkey and SQLite run behind it.")
-        return sum(not _run_job(client, f"{number} of {len(jobs)}", body) for number, body in enumerate(jobs, 1))
+        failed = sum(
+            not _run_job(client, f" {number} of {len(jobs)}" if len(jobs) > 1 else "", body)
+            for number, body in enumerate(jobs, 1)
+        )
+        return failed, len(jobs)
 
 
 def _introduce(settings: "Settings") -> bool:
@@ -214,7 +215,7 @@ def _api(settings: "Settings") -> Generator[str]:
 def _run_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool:
     """Submit a job, show it until it ends, and return whether it succeeded."""
     started_at = time.monotonic()
-    output.show(f"\nJob {number}: {body['instruct']}", "bold")
+    output.show(f"\nJob{number}: {body['instruct']}", "bold")
     _print_criteria(body)
     answer = client.post("/v1/generate-answer", json=body)
     if not answer.is_success:
@@ -223,6 +224,8 @@ def _run_job(client: "httpx2.Client", number: str, body: dict[str, Any]) -> bool
     with live.make_view(body["score_threshold"], console=output.stdout()) as view:
         for event in _events(client, urls["events"]):
             view.show(event)
+            if event.type == "iteration.generated":
+                output.show(f"  {output.one_line(event.data['answer'], 600)}")
     is_well = _print_end(client.get(urls["self"]).json(), time.monotonic() - started_at)
     for line in gain_of_checks(client.get(urls["iterations"]).json()["data"]):
         output.show(line)
@@ -233,11 +236,13 @@ def _print_criteria(body: dict[str, Any]) -> None:
     if "rubric" not in body:
         output.show(f"Criteria: {body['eval_crit']}")
         return
-    output.show("Checks in code. The generator learns the value in brackets only from the message of the failed check:")
+    for task, answer in body["conversation"]:
+        output.show(f"The generator gets an example: {task} → {answer}")
+    output.show("Criteria, which code checks:")
     for each in body["rubric"]:
-        check = each["check"]
-        value = "a pattern" if check["kind"].endswith("regex") else check["value"]
-        output.show(f"  {each['id']}: {each['text']} ({check['kind'].replace('_', ' ')} {value})")
+        output.show(
+            f"  {each['id']}: {each['text']}" + (" (the generator does not see it)" if "hidden" in each else "")
+        )
 
 
 def _events(client: "httpx2.Client", url: str) -> Iterator["Event"]:
@@ -277,7 +282,6 @@ def gain_of_checks(iterations: Sequence[dict[str, Any]]) -> Iterator[str]:
     checked = [each for each in iterations if each["evaluation"] and each["evaluation"]["checks"]]
     if not checked:
         return
-    yield f"The first answer was: {output.one_line(checked[0]['answer'])}"
     met = [sum(check["passed"] for check in each["evaluation"]["checks"]) for each in checked]
     parts = [
         f"{passed} of {len(each['evaluation']['checks'])} in iteration {each['number']}"

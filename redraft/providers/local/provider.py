@@ -23,8 +23,8 @@ WEIGHTS_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 OUTPUT_TOKENS = 1024
 # With the sampling defaults of the server, the bundled model repeats itself or ignores the task
 _SAMPLING = {"repeat_penalty": 1.15, "temperature": 0.2}
-# At temperature 0, the same request must get the same answer. The prompt cache is off, because the values of a partly
-# cached prompt are rounded differently, which can change a word
+# At temperature 0, or with a seed, the same request must get the same answer. The prompt cache is off, because the
+# values of a partly cached prompt are rounded differently, which can change a word
 _REPEATABLE = {"seed": 0, "cache_prompt": False}
 
 
@@ -45,7 +45,7 @@ class LocalProvider:
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
         body = chat_body(chat, limit_name="max_tokens", adaptations=self._memory.of_chat(chat))
-        repeatable = _REPEATABLE if chat.temperature == 0 else {}
+        repeatable = _REPEATABLE if chat.temperature == 0 or chat.seed is not None else {}
         body = {"max_tokens": OUTPUT_TOKENS, **_SAMPLING, **repeatable, **body}
         return self._memory.limits.fitted(body, chat.limit_origin or LimitOrigin())
 
