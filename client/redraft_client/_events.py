@@ -18,7 +18,7 @@ class Follower:
     def __init__(self, path: str, after: int, retries: Retries) -> None:
         self._path = path
         self._after = after
-        self._retries = retries
+        self._retries = retries.for_waiting()
         self._failures = 0
         self._fields: dict[str, list[str]] = {}
         self.pause_s = 0.0

@@ -58,7 +58,7 @@ class Operations:
         while True:
             began = time.monotonic()
             request = _poll(job_id, last, min(_POLL_S, max(0.0, end - began)))
-            response = yield from exchange(request, self.retries, end)
+            response = yield from exchange(request, self.retries.for_waiting(), end)
             known = last
             last = known if known is not None and response.status == 304 else read(Job, response)
             if last.has_ended:
@@ -74,7 +74,8 @@ class Operations:
         """Wait for the end of a run: ask every second at first, then less often."""
         end, pause_s = time.monotonic() + timeout_s, _PAUSE_S
         while True:
-            run = read(Run, (yield from exchange(get(path("runs", run_id)), self.retries, end)))
+            response = yield from exchange(get(path("runs", run_id)), self.retries.for_waiting(), end)
+            run = read(Run, response)
             if run.has_ended:
                 return run
             left_s = end - time.monotonic()

@@ -8,7 +8,7 @@ import json
 import random
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias, TypeVar, cast
@@ -104,6 +104,10 @@ class Retries:
         pause_s = max(growing_s * random.uniform(0.75, 1.25), asked_s or 0)  # noqa: S311
         return pause_s if pause_s <= self.pause_max_s else None
 
+    def for_waiting(self) -> "Retries":
+        """Return what applies while the client waits for a job or a run: it outlasts a restart of the server."""
+        return self if self.attempts == 1 else replace(self, attempts=self.attempts * 3)
+
 
 def _may_repeat(request: Request, reply: Response | Failure) -> bool:
     if isinstance(reply, Failure):
@@ -116,12 +120,18 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
+    until = _moment(text)
+    # By the clock of the server, which may differ from ours
+    now = _moment(headers.get("date", "")) or datetime.now(UTC)
+    return None if until is None else max(0.0, (until - now).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
     try:
-        moment = parsedate_to_datetime(text)
+        found = parsedate_to_datetime(text)
     except (ValueError, TypeError):
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def exchange(request: Request, retries: Retries, until: float = float("inf")) -> Steps[Response]:

@@ -104,6 +104,12 @@ def test_the_server_says_how_long_to_wait():
         assert low <= pause <= high, text
 
 
+def test_a_date_is_read_by_the_clock_of_the_server():
+    then, later = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, 0, 0, 9, tzinfo=UTC)
+    dates = {"date": format_datetime(then, usegmt=True), "retry_after": format_datetime(later, usegmt=True)}
+    assert converse(get("/v1/jobs"), [status(503, **dates), OK])[1] == [9]
+
+
 def test_a_wait_that_is_too_long_is_an_error_that_names_it():
     result, pauses, _ = converse(get("/v1/jobs"), [status(429, retry_after="3600")])
     assert isinstance(result, ApiError)
@@ -226,7 +232,8 @@ def test_a_stream_is_resumed_where_it_was_cut_and_ends_with_204():
 
 def test_a_stream_that_the_server_refuses_is_an_error():
     follower = Follower("/v1/jobs/job_1/events", 0, Retries(attempts=2))
-    follower.answered(status(503))
+    for _ in range(5):
+        follower.answered(status(503))
     with pytest.raises(ApiError):
         follower.answered(status(503))
     with pytest.raises(ApiError):

@@ -8,7 +8,7 @@ from redraft_client import ApiError, AsyncRedraft, Redraft, Retries, StreamedEve
 
 from tests.support.receiver import Answer, Receiver
 
-SOON = Retries(attempts=3, first_pause_s=0.01)
+SOON = Retries(attempts=2, first_pause_s=0.01)
 DATA = 'data: {"message": "m", "at": "2026-01-01T00:00:00Z"'
 OPENING = "retry: 1000\n: events follow\n\n"
 CUT = f"{OPENING}id: 1\nevent: job.queued\n{DATA}}}\n\nid: 2\nevent: job.started\n{DATA}"
