@@ -13,7 +13,7 @@ from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.admin.setting_errors import load_settings_or_exit
 from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.calls.step_work import Work
-from redraft.operations.steps.engine import QUICK_THREADS, Engine
+from redraft.operations.steps.engine import DATABASE_CONNECTIONS, Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.queue import canary_listener, celery_options
@@ -34,7 +34,7 @@ settings = load_settings_or_exit()
 celery_app = Celery("redraft", include=["worker.tasks"], task_cls=StepTask)
 
 # Created at the import, before any thread needs them. They connect on first use
-services = build_runtime(settings, database_connections=QUICK_THREADS, plans_once=True)
+services = build_runtime(settings, database_connections=DATABASE_CONNECTIONS, plans_once=True)
 engine = Engine()
 monitor = Monitor()
 lease_holder = LeaseHolder(settings, abort=engine.abort)

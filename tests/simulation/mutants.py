@@ -27,8 +27,8 @@ class NotifyingDatabase(ProcessDatabase):
     """Notifies workers of what is due in the unit of work that makes it due, before its commit."""
 
     @contextmanager
-    def write(self, *, is_alone: bool = False) -> Generator[Connection]:
-        with super().write(is_alone=is_alone) as connection:
+    def write(self) -> Generator[Connection]:
+        with super().write() as connection:
             yield connection
             is_new = (jobs.c.rung_at == DbNow()) & transitions.is_live() & jobs.c.lease_owner.is_(None)
             for step, job_id, step_no in connection.execute(

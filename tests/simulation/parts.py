@@ -37,9 +37,9 @@ class ProcessDatabase(Database):
             yield connection
 
     @contextmanager
-    def write(self, *, is_alone: bool = False) -> Generator[Connection]:
+    def write(self) -> Generator[Connection]:
         self._enter("begin")
-        with super().write(is_alone=is_alone) as connection:
+        with super().write() as connection:
             yield connection
             # Whoever is killed here, or fails, has changed nothing
             self._site.faults.reach(self._process, "commit", may_pause=False)

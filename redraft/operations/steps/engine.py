@@ -13,8 +13,9 @@ from redraft.providers.shared.transport import CALLS_LOOP
 
 T = TypeVar("T")
 
-# One thread per database connection: further threads only wait for a connection and for the interpreter's lock
-QUICK_THREADS = 4
+DATABASE_CONNECTIONS = 4
+# Threads without a database connection wait for a group commit. Each group has at most so many steps
+QUICK_THREADS = 12
 # Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64
 # No code on the event loop may block, so a loop that gives no answer for this long is frozen

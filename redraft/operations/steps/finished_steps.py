@@ -1,6 +1,6 @@
 """Stores the result of a step: its replies, its rows and events, and the job's next step with a lease for it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, m
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.driver import Statement
 from redraft.storage.engine.statements import Rows, collecting_rows
 from redraft.storage.jobs import calls, events, transitions
 
@@ -32,16 +33,21 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
     """
     asked_at = 0.0
 
-    def timed(store: Callable[..., bool], connection: Connection) -> bool:
+    def store(connection: Connection) -> bool:
         nonlocal asked_at
         asked_at = step.services.clock.monotonic()
-        return store(step, result, following, connection)
+        return _store(step, result, following, connection)
 
-    persist = step.services.database.persist
+    database = step.services.database
     try:
-        # `_store_alone` is one statement. If it changes no row, `_store` finds out why in a transaction
-        is_ours = _is_plain(step, result) and persist(partial(timed, _store_alone), for_s=RECORD_REPLY_S, is_alone=True)
-        is_ours = is_ours or persist(partial(timed, _store), for_s=RECORD_REPLY_S)
+        is_ours = False
+        if database.group_commit and _is_plain(step, result):
+            asked_at = step.services.clock.monotonic()
+            reached(FaultPoint.STORING, step.job.id)
+            row = database.group_commit.execute(step.job.id, partial(_statement, step, result, following))
+            is_ours = row is not None and row[0] is not None
+        # If the statement was not stored, `_store` finds out why in a transaction of its own
+        is_ours = is_ours or database.persist(store, for_s=RECORD_REPLY_S)
     except _CameSecond:
         _start_over(step, result.outcomes)
         return None
@@ -77,12 +83,12 @@ def _is_plain(step: StepContext, result: StepResult) -> bool:
     return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
 
 
-def _store_alone(step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection) -> bool:
+def _statement(
+    step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection
+) -> Statement:
     advance, rows = _changes_of(step, result, following, connection)
-    # This fault point precedes the statement, because the statement commits at once
-    reached(FaultPoint.STORING, step.job.id)
     (outcome,), (closing,) = result.outcomes, close_changes(result.outcomes)
-    return transitions.advance_alone(connection, step.job, advance, str(outcome.call_id), closing, rows)
+    return transitions.single_advance(connection, step.job, advance, str(outcome.call_id), closing, rows)
 
 
 def _changes_of(

@@ -1,24 +1,64 @@
-"""Passes a statement to the driver, past SQLAlchemy's result objects. SQLAlchemy translates the errors."""
+"""Passes statements to the driver, past SQLAlchemy's result objects. SQLAlchemy translates the errors."""
 
-from typing import Any, cast
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 import sqlalchemy as sa
 
 
-def execute(connection: sa.Connection, text: str, parameters: Any = None, *, has_result: bool = False) -> Any:
+class Statement(NamedTuple):
+    """The text of a statement, and its parameters as the driver takes them."""
+
+    text: str
+    parameters: Any = None
+
+
+def execute(connection: sa.Connection, statement: Statement, *, has_result: bool = False) -> Any:
     """Execute a statement in the current transaction, and return its first row. None without `has_result`.
 
     Listeners of the engine for `before_cursor_execute` are called, but not those of the connection.
     """
     cursor = connection.connection.cursor()
     try:
-        for listener in cast("Any", connection.engine).dispatch.before_cursor_execute:
-            text, parameters = listener(connection, cursor, text, parameters, None, False)
-        cursor.execute(text, *(() if parameters is None else (parameters,)))
-        return cursor.fetchone() if has_result else None
-    except Exception as error:
-        # Raises the translated error, and drops the connection if it is broken
-        cast("Any", connection)._handle_dbapi_exception(error, text, parameters, cursor, None)  # noqa: SLF001
-        raise
+        with _translated(connection, statement, cursor):
+            _execute(connection, cursor, statement)
+            return cursor.fetchone() if has_result else None
     finally:
         cursor.close()
+
+
+def execute_together(connection: sa.Connection, statements: Sequence[Statement]) -> list[Any]:
+    """Execute statements in one transaction of their own and one round trip. Return the first row of each result.
+
+    Only for psycopg, on a connection without a transaction. On any error, all statements are rolled back.
+    """
+    # psycopg returns all rows to the client at once, so that they can be read after the commit
+    cursors = [connection.connection.cursor() for _ in statements]
+    driver_connection = cast("Any", connection.connection.driver_connection)
+    with _translated(connection, statements[0], cursors[0]):
+        if len(statements) == 1:
+            _execute(connection, cursors[0], statements[0])
+        else:
+            # Statements of a pipeline that begins no transaction are one transaction, which ends with the pipeline
+            with driver_connection.pipeline():
+                for cursor, statement in zip(cursors, statements, strict=True):
+                    _execute(connection, cursor, statement)
+        return [cursor.fetchone() for cursor in cursors]
+
+
+def _execute(connection: sa.Connection, cursor: Any, statement: Statement) -> None:
+    text, parameters = statement
+    for listener in cast("Any", connection.engine).dispatch.before_cursor_execute:
+        text, parameters = listener(connection, cursor, text, parameters, None, False)
+    cursor.execute(text, *(() if parameters is None else (parameters,)))
+
+
+@contextmanager
+def _translated(connection: sa.Connection, statement: Statement, cursor: Any) -> Generator[None]:
+    """Raise SQLAlchemy's error for an error of the driver, and drop the connection if it is broken."""
+    try:
+        yield
+    except Exception as error:
+        cast("Any", connection)._handle_dbapi_exception(error, *statement, cursor, None)  # noqa: SLF001
+        raise

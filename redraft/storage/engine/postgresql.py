@@ -26,15 +26,15 @@ _STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
 _TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
 _DIRECT = "redraft_is_direct"
-_ALONE = "redraft_alone"
 # A prepared statement exists already, or does not exist: the pooler has connected us to another client's session
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
 
-def make_engine(url: URL, pool_size: int, *, plans_once: bool = False) -> Engine:
+def make_engine(url: URL, pool_size: int, *, plans_once: bool = False, lock_timeout_ms: int = 10_000) -> Engine:
     """Create an engine with a pool of connections.
 
     With `plans_once`, a direct connection plans a prepared statement only once, without regard to its parameters.
+    `lock_timeout_ms` is for direct connections.
     """
     engine = create_engine(
         url,
@@ -50,18 +50,13 @@ def make_engine(url: URL, pool_size: int, *, plans_once: bool = False) -> Engine
         pool_use_lifo=True,
         connect_args=_CONNECT_ARGS,
     )
-    preparation = _StatementPreparation(plans_once=plans_once)
+    preparation = _StatementPreparation(plans_once=plans_once, lock_timeout_ms=lock_timeout_ms)
     event.listen(engine, "connect", preparation.on_connect)
     event.listen(engine, "begin", _begin)
     event.listen(engine, "handle_error", preparation.on_error)
     event.listen(engine, "checkin", _record_use)
     event.listen(engine, "checkout", _ping_if_idle)
     return engine
-
-
-def without_begin(engine: Engine) -> Engine:
-    """Return an engine with the same connections, which begins no transactions on direct connections."""
-    return engine.execution_options(**{_ALONE: True})
 
 
 def make_plain_engine(url: URL) -> Engine:
@@ -84,9 +79,11 @@ def _ends_connection(sqlstate: str) -> bool:
 class _StatementPreparation:
     """Decides whether the connections of one engine prepare statements on the server."""
 
-    def __init__(self, *, plans_once: bool) -> None:
+    def __init__(self, *, plans_once: bool, lock_timeout_ms: int) -> None:
         self._is_off = False
-        self._settings = (*_TIMEOUTS, "plan_cache_mode=force_generic_plan") if plans_once else _TIMEOUTS
+        self._settings = [*_TIMEOUTS, f"lock_timeout={lock_timeout_ms}"]
+        if plans_once:
+            self._settings.append("plan_cache_mode=force_generic_plan")
 
     def on_connect(self, connection: Any, record: ConnectionPoolEntry) -> None:
         import psycopg
@@ -117,14 +114,18 @@ def is_pooled(connection: Any) -> bool:
     return connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
 
 
+def is_direct(connection: Connection) -> bool:
+    """Whether a connection goes to the server itself, so that the session keeps its settings."""
+    return connection.info[_DIRECT]
+
+
 def is_autocommit(connection: Connection) -> bool:
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 
 def _begin(connection: Connection) -> None:
-    is_direct, options = connection.info.get(_DIRECT), connection.get_execution_options()
-    if not is_autocommit(connection) and not (is_direct and options.get(_ALONE)):
-        driver.execute(connection, "BEGIN" if is_direct else _BEGIN_POOLED)
+    if not is_autocommit(connection):
+        driver.execute(connection, driver.Statement("BEGIN" if is_direct(connection) else _BEGIN_POOLED))
 
 
 _TIMEOUTS = tuple(f"{name}={value}" for name, value in _TIMEOUTS_MS.items())

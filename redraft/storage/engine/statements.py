@@ -61,12 +61,14 @@ class _Prepared:
     fixed: Mapping[str, Any]
     columns: tuple[tuple[str, _Process | None], ...]
 
-    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Execute the statement, and return its first row, or None."""
+    def bind(self, values: Mapping[str, Any]) -> driver.Statement:
         bound = {name: process(values[name]) if process else values[name] for name, process in self.parameters}
         bound = {**self.fixed, **bound}
-        placed = bound if self.order is None else tuple(bound[name] for name in self.order)
-        return driver.execute(connection, self.text, placed, has_result=bool(self.columns))
+        return driver.Statement(self.text, bound if self.order is None else tuple(bound[name] for name in self.order))
+
+    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Execute the statement, and return its first row, or None."""
+        return driver.execute(connection, self.bind(values), has_result=bool(self.columns))
 
 
 def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -131,11 +133,7 @@ def run_all_or_none(
     None if `first` found no row, so that nothing was changed.
     """
     if _is_postgresql(connection):
-        statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
-        parameters = dict(first.values)
-        for other in others:
-            parameters |= other.values
-        found = run(connection, statement, parameters | _given_rows(rows))
+        found = driver.execute(connection, all_or_none(connection, first, others, rows), has_result=True)
         return None if found is None or found[0] is None else list(found)
     done = run(connection, first.statement, first.values)
     if done is None:
@@ -145,6 +143,17 @@ def run_all_or_none(
     for part in rows:
         _insert(connection, [part])
     return found
+
+
+def all_or_none(
+    connection: sa.Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
+) -> driver.Statement:
+    """Return the statement for PostgreSQL that does what `run_all_or_none` does. Its first column tells if it did."""
+    statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
+    parameters = dict(first.values)
+    for other in others:
+        parameters |= other.values
+    return _prepare(statement, _kind_of(connection)).bind(parameters | _given_rows(rows))
 
 
 @lru_cache(maxsize=512)

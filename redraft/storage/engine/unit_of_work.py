@@ -1,4 +1,4 @@
-"""The database, and the unit of work. All commits are made here.
+"""The database, and the unit of work. All commits are made here and in `group_commit.py`.
 
 A unit of work is one transaction, for one request or one half of a step. It contains no model call, no message and no
 wait, because SQLite admits one writer at a time, and PostgreSQL holds its row locks until the end.
@@ -20,6 +20,7 @@ from redraft.errors import Invalid, Unavailable
 from redraft.redaction import redact
 from redraft.setting_values import database_error, sqlalchemy_url
 from redraft.storage.engine import postgresql
+from redraft.storage.engine.group_commit import GroupCommit
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ _CHANGED = "redraft_news"
 class Database:
     """The database engine of a process. `read()` and `write()` open a unit of work.
 
+    `group_commit` is None on SQLite, where a commit does not wait for the disk.
     `plans_once` is for a process that repeats a few statements: PostgreSQL plans each of them only once per connection.
     """
 
@@ -40,9 +42,10 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         if self.is_sqlite:
             self.engine = self._sqlite_engine(pool_size)
+            self.group_commit = None
         else:
             self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
-        self._alone = self.engine if self.is_sqlite else postgresql.without_begin(self.engine)
+            self.group_commit = GroupCommit(self.url)
         # The threads of a process wait here for their turn. SQLite's own wait polls, so that some threads starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
         # `notify_after_commit` sets these, so that a thread of this process reads the changed table at once
@@ -78,15 +81,12 @@ class Database:
             connection.commit()
 
     @contextmanager
-    def write(self, *, is_alone: bool = False) -> Generator[Connection]:
+    def write(self) -> Generator[Connection]:
         """Open a transaction, commit it at the end, and roll it back on any error.
-
-        With `is_alone`, PostgreSQL may commit each statement by itself, which saves two round trips. Use it for one
-        statement that changes all or nothing.
 
         Raises Unavailable if the database cannot be reached, or is full or locked.
         """
-        with translated(), self._write_turn, (self._alone if is_alone else self.engine).connect() as connection:
+        with translated(), self._write_turn, self.engine.connect() as connection:
             connection.begin()
             if self.is_sqlite:
                 # Without IMMEDIATE, a write after a read fails if another transaction has written in between
@@ -97,7 +97,7 @@ class Database:
             for changed in connection.info.pop(_CHANGED, ()):
                 self.changed_tables[changed].set()
 
-    def persist(self, work: Callable[[Connection], T], *, for_s: float, is_alone: bool = False) -> T:
+    def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
         """Run `work` in a unit of work. While the database cannot be reached, try again for at most `for_s` seconds.
 
         For data that must not be lost, such as a paid reply. `work` may run again after a commit with unknown outcome.
@@ -108,7 +108,7 @@ class Database:
         has_collided = False
         while True:
             try:
-                with self.write(is_alone=is_alone) as connection:
+                with self.write() as connection:
                     return work(connection)
             except exc.IntegrityError:
                 # Another worker wrote the same row at the same moment. When `work` runs again, it finds that row
@@ -123,6 +123,8 @@ class Database:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self.group_commit:
+            self.group_commit.close()
 
 
 def notify_after_commit(connection: Connection, changed: ChangedTable) -> None:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, StopReason
+from redraft.storage.engine import driver
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.statements import Change, Rows, fetch, run, run_all_or_none
+from redraft.storage.engine.statements import Change, Rows, all_or_none, fetch, run, run_all_or_none
 from redraft.storage.engine.tables import TOKENS, jobs
 from redraft.storage.jobs.calls import has_other_reply
 from redraft.storage.jobs.jobs import JobRecord, as_record
@@ -166,19 +167,20 @@ def advance_with(
     return closed
 
 
-def advance_alone(
+def single_advance(
     connection: sa.Connection, job: JobRecord, advance: Advance, call_id: str, closing: Change, rows: Sequence[Rows]
-) -> bool:
-    """Do what `advance_with` does for a step of one call, on PostgreSQL by one statement that needs no transaction.
+) -> driver.Statement:
+    """Return a statement for PostgreSQL that does what `advance_with` does for a step of one call.
 
-    Returns False and changes nothing if another worker has the lease, or if the slot of the call already has a reply.
+    The first column of its row is None, and it changes nothing, if another worker has the lease, or if the slot of the
+    call already has a reply.
     """
-    change = _advancing(job.id, job.lease_token, advance, is_alone=True)
+    change = _advancing(job.id, job.lease_token, advance, is_single=True)
     change = Change(change.statement, {**change.values, "p_call": call_id, "p_last_event": job.event_seq})
-    return run_all_or_none(connection, change, [closing], rows) is not None
+    return all_or_none(connection, change, [closing], rows)
 
 
-def _advancing(job_id: str, token: int, advance: Advance, *, is_alone: bool = False) -> Change:
+def _advancing(job_id: str, token: int, advance: Advance, *, is_single: bool = False) -> Change:
     values, keep_lease_s = advance.values, advance.keep_lease_s
     kinds = tuple((name, isinstance(value, DbNow)) for name, value in values.items())
     parameters = {f"p_{name}": value.seconds if isinstance(value, DbNow) else value for name, value in values.items()}
@@ -186,12 +188,12 @@ def _advancing(job_id: str, token: int, advance: Advance, *, is_alone: bool = Fa
     parameters = {**parameters, **sums, "p_job": job_id, "p_token": token, "p_events": advance.new_events}
     parameters |= {} if keep_lease_s is None else {"p_lease_s": keep_lease_s}
     keeps_lease = keep_lease_s is not None
-    statement = _advance_statement(kinds, keeps_lease=keeps_lease, is_alone=is_alone)
+    statement = _advance_statement(kinds, keeps_lease=keeps_lease, is_single=is_single)
     return Change(statement, parameters)
 
 
 @cache
-def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool, is_alone: bool) -> sa.Update:
+def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool, is_single: bool) -> sa.Update:
     # Cached, because to build it takes longer than to run it; there are few different sets of columns
     columns: dict[str, Any] = {
         name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
@@ -204,7 +206,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool
     else:
         columns |= {"lease_owner": None, "lease_expires_at": None}
     conditions = [jobs.c.id == sa.bindparam("p_job"), jobs.c.lease_token == sa.bindparam("p_token"), is_open()]
-    if is_alone:
+    if is_single:
         conditions.append(jobs.c.event_seq == sa.bindparam("p_last_event", type_=sa.Integer))
         conditions.append(~has_other_reply(sa.bindparam("p_call", type_=sa.String)))
     return (
@@ -280,8 +282,13 @@ def holds_lease(connection: sa.Connection, job_id: str, token: int) -> bool:
 
 
 def lock(connection: sa.Connection, job_ids: Collection[str]) -> None:
+    connection.execute(_locked_ids(jobs.c.id.in_(job_ids)))
+
+
+def _locked_ids(condition: sa.ColumnElement[bool]) -> sa.Select[tuple[str]]:
+    """Select and lock jobs."""
     # Jobs are locked in the order of their ids, and before calls, because transactions with other orders deadlock
-    connection.execute(sa.select(jobs.c.id).where(jobs.c.id.in_(job_ids)).order_by(jobs.c.id).with_for_update())
+    return sa.select(jobs.c.id).where(condition).order_by(jobs.c.id).with_for_update()
 
 
 def add_usage(connection: sa.Connection, job_id: str, usage: Mapping[str, int]) -> None:
@@ -306,9 +313,10 @@ def mark_unnotified(connection: sa.Connection, job_id: str) -> None:
 
 def extend_leases(connection: sa.Connection, owner: str, job_ids: Collection[str], lease_s: float) -> dict[str, int]:
     """Extend the leases of a worker's steps. Return the token of each lease that the worker still has, by job id."""
+    held = sa.and_(jobs.c.id.in_(job_ids), is_open(), jobs.c.lease_owner == owner)
     statement = (
         sa.update(jobs)
-        .where(jobs.c.id.in_(job_ids), is_open(), jobs.c.lease_owner == owner)
+        .where(jobs.c.id.in_(_locked_ids(held)))
         .values(lease_expires_at=DbNow(lease_s))
         .returning(jobs.c.id, jobs.c.lease_token)
     )
@@ -321,8 +329,9 @@ def open_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
 
 def expire_leases(connection: sa.Connection) -> int:
     """Expire all leases. Return their number. For a caller that knows that no worker is alive."""
-    held = sa.update(jobs).where(is_open(), jobs.c.lease_expires_at.is_not(None))
-    return connection.execute(held.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
+    held = sa.and_(is_open(), jobs.c.lease_expires_at.is_not(None))
+    expired = sa.update(jobs).where(jobs.c.id.in_(_locked_ids(held)))
+    return connection.execute(expired.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
 
 
 def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
@@ -330,7 +339,7 @@ def release_leases(connection: sa.Connection, owner: str) -> list[DueStep]:
     released = {"lease_owner": None, "lease_expires_at": None, "lease_token": jobs.c.lease_token + 1}
     statement = (
         sa.update(jobs)
-        .where(is_open(), jobs.c.lease_owner == owner)
+        .where(jobs.c.id.in_(_locked_ids(sa.and_(is_open(), jobs.c.lease_owner == owner))))
         .values(**released, rung_at=DbNow(), available_at=due_at())
         .returning(*DUE_STEP_COLUMNS)
     )

@@ -69,7 +69,9 @@ def test_only_the_first_step_and_an_end_with_an_observation_need_a_transaction(
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         begun.extend([statement] if statement == "BEGIN" else [])
 
-    model_server.script(generate=["One word [Source 1].", "A word [Source 1]."], evaluate=[0.4, 0.9])
+    model_server.script(generate=["One word [Source 1].", "A word [Source 1]."] * 2, evaluate=[0.4, 0.9] * 2)
+    # The first steps of a process store the profile version, in transactions of their own
+    driver.run_new(sources=sources)
     job_id = driver.submit(sources=sources)
     event.listen(database.engine, "before_cursor_execute", note)
     driver.go_on(job_id)

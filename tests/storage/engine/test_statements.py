@@ -9,6 +9,7 @@ from sqlalchemy.exc import DataError
 
 from redraft.domain.jobs.ids import new_id
 from redraft.errors import Unavailable
+from redraft.storage.engine.driver import Statement
 from redraft.storage.engine.statements import Rows, add_rows, adding_together, collecting_rows
 from redraft.storage.engine.tables import calls as call_rows
 from redraft.storage.engine.tables import evaluations as evaluation_rows
@@ -193,43 +194,30 @@ def test_what_is_too_long_for_its_column_is_refused_not_cut(
         transitions.advance_with(connection, job, advance_of(), [], rows)
 
 
-def test_a_step_of_one_call_is_stored_without_a_transaction_or_not_at_all(
+def test_a_step_of_one_call_is_stored_by_one_statement_or_not_at_all(
     database: Database, add_job: Callable[..., JobRecord]
 ) -> None:
+    group_commit = database.group_commit
+    if group_commit is None:
+        pytest.skip("SQLite has no group commit")
     job, call = held(database, add_job)
     late, wrong = replace(job, lease_token=job.lease_token - 1), replace(job, event_seq=job.event_seq + 7)
     before = everything(database)
 
     def stores(job: JobRecord) -> bool:
-        with database.write(is_alone=True) as connection:
-            rows = step_rows(connection, job)
-            closing = calls.close_change(call, OK)
-            return transitions.advance_alone(connection, job, advance_of(), call, closing, rows)
+        def statement(connection: Connection) -> Statement:
+            rows, closing = step_rows(connection, job), calls.close_change(call, OK)
+            return transitions.single_advance(connection, job, advance_of(), call, closing, rows)
+
+        row = group_commit.execute(job.id, statement)
+        return row is not None and row[0] is not None
 
     assert [stores(late), stores(wrong)] == [False, False]
     assert everything(database) == before
-    seen = statements_of(database)
     assert stores(job)
-    assert len(seen) == (6 if database.is_sqlite else 1)
     assert everything(database)[1][0]["status"] == "ok"
     # The same again, as after a commit of unknown outcome
     assert not stores(job)
-
-
-def test_a_step_is_not_stored_alone_if_its_slot_has_a_reply(
-    database: Database, add_job: Callable[..., JobRecord]
-) -> None:
-    job, call = held(database, add_job)
-    with database.write() as connection:
-        other = opened(job)
-        calls.open_calls(connection, [other])
-        calls.close(connection, other["id"], OK)
-    before = everything(database)
-    with database.write(is_alone=True) as connection:
-        rows = step_rows(connection, job)
-        closing = calls.close_change(call, OK)
-        assert not transitions.advance_alone(connection, job, advance_of(), call, closing, rows)
-    assert everything(database) == before
 
 
 def test_without_the_lease_nothing_is_stored_with_a_step(database: Database, add_job: Callable[..., JobRecord]) -> None:
