@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import Event
 from typing import Any
 
 import pytest
@@ -74,6 +75,18 @@ def test_a_request_that_acts_twice_is_sent_once():
         with pytest.raises(ServerNotReached):
             redraft.jobs.continue_("job_1")
         assert len(receiver.hits) == 1
+
+
+def test_a_server_that_never_answers_is_given_up():
+    released = Event()
+    with Receiver(usual=Answer(before=released.wait)) as receiver:
+        with Redraft(_base(receiver), timeout_s=0.2, retries=SOON) as redraft:
+            for act, attempts in ((lambda: redraft.jobs.get("job_1"), 3), (lambda: redraft.jobs.continue_("job_1"), 1)):
+                receiver.hits.clear()
+                with pytest.raises(ServerNotReached, match="ReadTimeout"):
+                    act()
+                assert len(receiver.hits) == attempts
+        released.set()
 
 
 def test_nobody_at_the_port():

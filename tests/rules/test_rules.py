@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -15,6 +16,7 @@ from redraft.errors import RETRYABLE_CODES, ProviderErrorCode
 from redraft.settings import Settings
 from tests.rules.sources import PACKAGES, ROOT, dotted, imported, modules, nodes
 
+PROJECTS = ("pyproject.toml", "client/pyproject.toml")
 COMMITTERS = {"redraft/storage/engine/unit_of_work.py", "redraft/storage/engine/schema.py"}
 ENVIRONMENT_READERS = {
     "redraft/settings.py": "the one place",
@@ -254,6 +256,12 @@ def test_the_client_knows_nothing_of_the_server():
     found = {name.split(".")[0] for _, node in nodes("client") for name in imported(node)}
     assert "httpx2" in found
     assert found & {*PACKAGES, "tests"} == set()
+
+
+def test_the_client_has_the_version_of_the_service():
+    service, client = (tomllib.loads((ROOT / each).read_text("utf-8"))["project"] for each in PROJECTS)
+    assert client["version"] == service["version"]
+    assert service["optional-dependencies"]["remote"] == [f"{client['name']}=={client['version']}"]
 
 
 def test_every_code_path_that_the_docs_name_exists():
