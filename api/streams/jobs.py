@@ -6,7 +6,7 @@ change the position from which a client resumes.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 
@@ -65,9 +65,17 @@ class EventStream(StreamingResponse):
                 del opened[caller]
 
 
-def stream(context: Context, job_id: str, after: int) -> EventStream:
+# Returns the frames of deltas
+Write = Callable[[Sequence[Delta]], Awaitable[bytes]]
+
+
+async def write_deltas(deltas: Sequence[Delta]) -> bytes:
+    return b"".join(_delta_frame(each, each.at) for each in deltas)
+
+
+def stream(context: Context, job_id: str, after: int, write: Write = write_deltas) -> EventStream:
     """Stream the events after number `after`, until the job has ended or the time limit of the stream is reached."""
-    return EventStream(context, _frames(context, job_id, after))
+    return EventStream(context, _frames(context, job_id, after, write))
 
 
 def frame(events: Sequence[Event]) -> bytes:
@@ -94,19 +102,20 @@ class _Order:
     events before a delta were sent.
     """
 
-    def __init__(self, watch: Subscription) -> None:
+    def __init__(self, watch: Subscription, write: Write) -> None:
         self._watch = watch
+        self._write = write
         self._written = 0
 
     async def frames(self, events: Sequence[Event]) -> bytes:
         """Return the frames of these events, each after the frames of the deltas that precede it."""
         if any(each.type in _ENDS_OF_TEXT for each in events):
             await asyncio.sleep(_LAST_DELTA_S)
-        return b"".join(self.deltas(partial(_precedes, each)) + self._event(each) for each in events)
+        return b"".join([await self.deltas(partial(_precedes, each)) + self._event(each) for each in events])
 
-    def deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> bytes:
-        taken = self._watch.take_deltas(belongs)
-        return b"".join(_delta_frame(each, each.at) for each in taken if each.iteration > self._written)
+    async def deltas(self, belongs: Callable[[Delta], bool] = lambda _: True) -> bytes:
+        taken = [each for each in self._watch.take_deltas(belongs) if each.iteration > self._written]
+        return await self._write(taken) if taken else b""
 
     def _event(self, event: Event) -> bytes:
         if event.type == "iteration.generated":
@@ -124,13 +133,13 @@ def _precedes(event: Event, delta: Delta) -> bool:
             return kind == "done"
 
 
-async def _frames(context: Context, job_id: str, after: int) -> AsyncGenerator[bytes]:
+async def _frames(context: Context, job_id: str, after: int, write: Write) -> AsyncGenerator[bytes]:
     # Thousands of streams can be open, so a stream holds no thread and no database connection between reads
     notifications, clock = context.notifications, asyncio.get_running_loop().time
     end = clock() + notifications.intervals.stream_s
     yield OPENING
     async with notifications.watch(job_id, with_deltas=True) as watch:
-        order = _Order(watch)
+        order = _Order(watch, write)
         ping_at = clock() + notifications.intervals.ping_s
         while True:
             watch.rearm()
@@ -155,7 +164,7 @@ async def _deltas(watch: Subscription, order: _Order, until: float) -> AsyncIter
     """Yield frames of deltas until stored events have to be read."""
     clock = asyncio.get_running_loop().time
     while not watch.must_check and clock() < until:
-        if block := order.deltas():
+        if block := await order.deltas():
             yield block
         else:
             await watch.wait(until - clock())

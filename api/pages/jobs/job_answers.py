@@ -85,6 +85,11 @@ def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[dict[str, Any]
     return found
 
 
+def shown_draft(text: str, candidate: int) -> Markup:
+    """Return the text of an answer that is being generated, as a complete answer is shown."""
+    return _shown(text[:RAW_CHARS_MAX], f"draft-{candidate}", [], is_rendered=len(text) <= CUT_CHARS).html
+
+
 def _best_so_far(job: Job, iterations: Sequence[Iteration]) -> dict[str, Any] | None:
     best = job.progress.best_iteration
     found = [each for each in iterations if each.number == best and each.evaluation is not None]

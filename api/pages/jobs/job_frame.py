@@ -62,7 +62,7 @@ def job_page(
         here=here,
         refreshed_at=address(request) if request.method == "GET" else here,
         tabs=[(base + end, words) for end, words in _TABS],
-        live=None if job.progress.step is None else f"/v1/jobs/{job.id}/events?after={view.last_event}",
+        live=None if job.progress.step is None else f"{_events_of(job)}?after={view.last_event}",
         live_on=_NEWS,
         stop_words=stop_words(job, view.facts.held_back),
         remedy=REMEDIES.get(job.error["code"]) if job.error else None,
@@ -74,6 +74,11 @@ def job_page(
         has_ended=has_ended(job),
         **context,
     )
+
+
+def _events_of(job: Job) -> str:
+    # Only jobs with `stream: true` have text to render
+    return f"/jobs/{job.id}/drafts" if job.request.get("stream") else f"/v1/jobs/{job.id}/events"
 
 
 def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:

@@ -27,6 +27,9 @@ Full = Annotated[bool, Query(description="Return complete texts. Without it, tex
 
 _EVENT_ID = re.compile(r"[0-9]{1,9}")
 _NUMBER: dict[str, Any] = {"pattern": f"^({_EVENT_ID.pattern})?$"}
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", description="Overrides `after`.", json_schema_extra=_NUMBER)
+]
 _STREAM = """`text/event-stream`, or a page of JSON if Accept prefers JSON. A stream ends when the job has ended, or
 after five minutes. A client reconnects with Last-Event-ID.
 
@@ -111,9 +114,7 @@ async def list_job_events(
     context: ContextOf,
     job_id: str,
     after: Annotated[str | None, Query(description="Only events after this number.", json_schema_extra=_NUMBER)] = None,
-    last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", description="Overrides `after`.", json_schema_extra=_NUMBER)
-    ] = None,
+    last_event_id: LastEventId = None,
 ) -> Response:
     """Follow the events of a job."""
     start = read_position(last_event_id, after)

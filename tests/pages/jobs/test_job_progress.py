@@ -78,7 +78,7 @@ def test_durations_go_on_and_the_text_of_an_earlier_iteration_leaves(
     first = duration.inner_text()
     expect(duration).not_to_have_text(first)
     draft = page.locator("#draft")
-    draft.evaluate("it => { it.textContent = 'The first.'; it.dataset.piece = '1/1/1'; it.hidden = false; }")
+    draft.evaluate("it => { it.textContent = 'The first.'; it.dataset.iteration = 1; it.hidden = false; }")
     page.locator("#live").dispatch_event("news")
     set_step(services, job_id, step="generate", iteration=0)
     page.locator("#live").dispatch_event("news")

@@ -146,10 +146,11 @@ def test_the_answer_appears_word_by_word(
     valkey: ValkeyServer,
     start_worker: Callable[..., WorkerProcess],
 ):
-    words = [f"word{number} " for number in range(40)]
+    hostile = "\u202e[x](javascript:alert(1))"
+    words = ["# The <b>sky</b>\n\n- **blue** ", hostile, *(f" word{number}" for number in range(40)), " end"]
     model_server.script(
         generate=[Reply(pieces=words, pause_s=0.1), Reply(text="The second one.", latency_s=2.0)],
-        evaluate=[Reply(score=0.3, latency_s=0.5), Reply(score=0.9, latency_s=0.5)],
+        evaluate=[Reply(score=0.3, is_held=True), Reply(score=0.9, latency_s=0.5)],
     )
     job_id = submit_job(stream=True)
     page = visitor.go(f"/jobs/{job_id}")
@@ -159,10 +160,23 @@ def test_the_answer_appears_word_by_word(
     expect(draft).to_be_visible(timeout=WITHIN_MS)
     expect(draft).to_contain_text("word5 ", timeout=WITHIN_MS)
     assert "word39" not in draft.inner_text()
+    # It is rendered, and harmless, as it will be when it is stored
+    expect(draft.locator("h4")).to_have_text("The <b>sky</b>")
+    expect(draft.locator("li strong")).to_have_text("blue")
+    assert page.locator('main a[href^="javascript"]').count() == 0
+    assert "\u202e" not in page.content()
+    place = draft.bounding_box()
     # What is being generated stays while the page renews itself beside it
     page.locator("#live").dispatch_event("news")
     expect(draft).to_contain_text("word12 ", timeout=WITHIN_MS)
     expect(draft).to_contain_text("word5 ")
+    pending = page.locator(".pending .foreign .answer")
+    expect(pending).to_contain_text("word39 end", timeout=WITHIN_MS)
+    stays = pending.bounding_box()
+    assert place is not None
+    assert stays is not None
+    assert (stays["x"], stays["y"]) == pytest.approx((place["x"], place["y"]), abs=2)
+    model_server.release()
     expect(page.locator(JUDGED)).to_contain_text("word39", timeout=WITHIN_MS)
     expect(page.locator(JUDGED)).to_contain_text("The second one.", timeout=WITHIN_MS)
     expect(draft).to_have_count(0)

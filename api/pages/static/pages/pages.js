@@ -22,12 +22,12 @@
   }
 
   // Live updates: an element with data-live follows that stream of events. The events in data-live-on reload the element
-  // (its hx-get, on "news"); answer.delta appends the text of an answer.
+  // (its hx-get, on "news"); answer.draft has the text of an answer that is being generated.
   const streams = new Map();
   function follow(element) {
     const source = new EventSource(element.dataset.live);
     for (const type of element.dataset.liveOn.split(" ")) source.addEventListener(type, (event) => scheduleReload(element, event, source));
-    source.addEventListener("answer.delta", (event) => write(JSON.parse(event.data)));
+    source.addEventListener("answer.draft", (event) => write(JSON.parse(event.data)));
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) reloadLater(element);
       else check();
@@ -44,29 +44,20 @@
     if (event.type !== "done") return event.type === "evaluated";
     return JSON.parse(event.data).stop_reason !== "answered";
   }
-  function write(delta) {
+  // The server has rendered the text, and made it harmless, as it does with stored answers (api/pages/jobs/job_drafts.py).
+  function write(text) {
     const draft = document.getElementById("draft");
     if (!draft) return;
-    const piece = `${delta.iteration}/${delta.candidate}/${delta.attempt}`;
-    if (draft.dataset.piece !== piece || delta.offset === 0) draft.textContent = delta.offset ? "… " : "";
-    draft.dataset.piece = piece;
+    draft.dataset.iteration = text.iteration;
     draft.hidden = false;
-    draft.append(reveal(delta.text));
+    draft.innerHTML = text.html;
   }
   // The text of an earlier iteration leaves the place of the next one, which may not have begun yet.
   function clearDraft() {
     const draft = document.getElementById("draft");
-    if (!draft || !(parseInt(draft.dataset.piece, 10) < Number(draft.parentElement.dataset.iteration))) return;
+    if (!draft || !(Number(draft.dataset.iteration) < Number(draft.parentElement.dataset.iteration))) return;
     draft.textContent = "";
     draft.hidden = true;
-  }
-  // Control characters become visible, as on the server (redraft/domain/text/screens.py).
-  const acting = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
-  function reveal(text) {
-    return text.replaceAll("\r\n", "\n").replace(acting, (found) => {
-      const code = found.codePointAt(0).toString(16);
-      return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
-    });
   }
   // After a failed reload the old content stays, and the reload is repeated.
   const retryAfterMs = 3000;
