@@ -18,13 +18,6 @@ PAGE_POLICY = (
 )
 """The Content-Security-Policy of the pages: only scripts and styles of this site."""
 
-# Swagger UI writes style attributes, which need 'unsafe-inline'. Scripts do not have it
-DOCS_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""The Content-Security-Policy of `/docs`."""
-
 REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 """The Content-Security-Policy of a report: a single file with inline styles, which loads nothing."""
 

@@ -1,17 +1,17 @@
 """Serves static files and `/docs`, and compresses responses."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, FastAPI, Request
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.root_path import rooted
-from api.http.security_headers import DOCS_POLICY
+from api.pages.parts.api_description import Description, describe
+from api.pages.parts.rendering import page
 
 router = APIRouter()
 
@@ -31,11 +31,15 @@ class _Files(StaticFiles):
 static_files = _Files(directory=_FOLDER / "static")
 
 
+# The document depends only on the code, and its description takes some tenths of a second
+@lru_cache(maxsize=1)
+def _described(app: FastAPI) -> Description:
+    return describe(app.openapi())
+
+
 @router.get("/docs", include_in_schema=False)
-async def docs() -> HTMLResponse:
-    page = (_FOLDER / "docs.html").read_text("utf-8")
-    headers = {"Content-Security-Policy": DOCS_POLICY, "Referrer-Policy": "no-referrer"}
-    return HTMLResponse(rooted(page), headers=headers)
+def docs(request: Request) -> Response:
+    return page(request, "docs.html", api=_described(request.app))
 
 
 class Compression:

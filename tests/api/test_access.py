@@ -40,7 +40,7 @@ def test_no_route_is_reached_without_a_key_but_the_open_ones(guarded: ApiServer)
 def test_open_places_need_no_key(guarded: ApiServer):
     client = guarded.client()
     assert client.get("/livez").json() == {"status": "alive"}
-    for path in ("/docs", "/openapi.json", "/static/docs/swagger-ui.css"):
+    for path in ("/docs", "/openapi.json", "/static/pages/docs.css"):
         assert client.get(path).status_code == 200
     assert_problem(client.get("/static/../v1/jobs"), 401)
 

@@ -65,5 +65,5 @@ def evidence_of(evaluation: Evaluation | None) -> list[str]:
 def _copyable(found: re.Match[str]) -> str:
     if found[2] == "pre":
         return f'<div class="copyable">{_COPY.format("code")}{found[1]}</div>'
-    scrolled = f'<div class="table" tabindex="0" role="region" aria-label="Table">{found[1]}</div>'
+    scrolled = f'<div class="table" tabindex="0" role="group" aria-label="Table">{found[1]}</div>'
     return f'<div class="copyable">{_COPY.format("table")}{scrolled}</div>'

@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from api.app import create_app
 from redraft.settings import Settings
+from tests.support.html_pages import HtmlPage, text_of
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +140,8 @@ def test_the_docs_load_nothing_from_elsewhere(client: httpx2.Client):
     page = client.get("/docs")
     assert page.status_code == 200
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert "script-src 'self';" in page.headers["content-security-policy"]
-    assert "<script>" not in page.text
-    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert "unsafe" not in page.headers["content-security-policy"]
+    loaded = set(re.findall(r'(?:src|href)="([^"#]+)"', page.text))
     assert len(loaded) >= 4
     for path in loaded:
         assert path.startswith("/")
@@ -149,6 +149,20 @@ def test_the_docs_load_nothing_from_elsewhere(client: httpx2.Client):
     assert client.get("/openapi.json").json()["info"]["title"] == "Redraft"
 
 
-def test_the_vendored_viewer_names_its_licence(client: httpx2.Client):
-    for name in ("LICENSE.swagger-ui.txt", "NOTICE.swagger-ui.txt", "README.md"):
-        assert client.get(f"/static/docs/{name}").status_code == 200
+def test_the_docs_describe_all_operations_and_fields(client: httpx2.Client, document: dict[str, Any]):
+    page = HtmlPage(client.get("/docs"))
+    for name, operation in operations(document).items():
+        assert operation["operationId"] in {each.get("id") for each in page.all("div")}, name
+    for name, schema in document["components"]["schemas"].items():
+        shown = text_of(page.by_id(f"schema-{name}"))
+        assert all(field in shown for field in schema.get("properties", ())), name
+    targets = {each.get("id") for each in page.all("*") if each.get("id")}
+    links = {(each.get("href") or "") for each in page.all("a")}
+    assert {link.removeprefix("#") for link in links if link.startswith("#")} <= targets
+    submit = text_of(page.by_id("generate_answer"))
+    assert "Idempotency-Key" in submit
+    assert "Names scattering; no formula; no wrong claim." in submit
+    fields = [text_of(each) for each in page.all("tr", page.by_id("schema-GenerateAnswer"))]
+    threshold = next(each for each in fields if each.startswith("score_threshold"))
+    for words in ("number", "Accept at or above; 0 is a legal value.", "default 0.8; at least 0.0; at most 1.0"):
+        assert words in threshold

@@ -100,7 +100,7 @@ def test_every_answer_is_guarded(start_api: Callable[..., ApiServer], services: 
         ("GET", "/readyz"),
         ("GET", "/docs"),
         ("GET", "/openapi.json"),
-        ("GET", "/static/docs/start.js"),
+        ("GET", "/static/pages/pages.js"),
         ("GET", "/v1/jobs"),
         ("GET", f"/v1/jobs/{job_id}"),
         ("GET", f"/v1/jobs/{job_id}/calls"),
@@ -113,7 +113,8 @@ def test_every_answer_is_guarded(start_api: Callable[..., ApiServer], services: 
         with client.stream(method, path, headers=headers) as response:
             found = response.headers
         assert found["x-content-type-options"] == "nosniff", path
-        assert found["referrer-policy"] == "no-referrer"
+        # The forms of a page are accepted from its own origin only
+        assert found["referrer-policy"] == ("same-origin" if path == "/docs" else "no-referrer")
         assert found["cross-origin-resource-policy"] == "same-origin"
         assert not [name for name in found if name.startswith("access-control-")]
         is_static = path.startswith("/static/")
@@ -131,7 +132,7 @@ def test_only_the_docs_page_may_run_scripts_and_only_its_own(client: httpx2.Clie
 
 def test_head_is_get_without_the_body(client: httpx2.Client, submit_job: Callable[..., str]):
     job = f"/v1/jobs/{submit_job()}"
-    for path in ("/livez", "/v1/jobs", job, f"{job}/events", "/docs", "/static/docs/start.js"):
+    for path in ("/livez", "/v1/jobs", job, f"{job}/events", "/docs", "/static/pages/pages.js"):
         asked = client.head(path)
         assert (asked.status_code, asked.content) == (200, b""), path
         got = client.get(path, headers={"Accept": "application/json"})

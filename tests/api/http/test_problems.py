@@ -137,8 +137,8 @@ def test_only_json_is_read(client: httpx2.Client):
 def test_unknown_places_and_methods_are_problems_too(client: httpx2.Client):
     assert_problem(client.get("/nowhere"), 404, "not_found")
     assert_problem(client.get("/v1/jobs/"), 404, "not_found")
-    assert_problem(client.get("/static/docs/nothing.js"), 404, "not_found")
-    assert_problem(client.get("/static/docs/../../app.py"), 404)
+    assert_problem(client.get("/static/pages/nothing.js"), 404, "not_found")
+    assert_problem(client.get("/static/pages/../../app.py"), 404)
     response = client.put("/v1/jobs/job_1")
     assert_problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "DELETE, GET, HEAD"

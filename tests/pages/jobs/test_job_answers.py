@@ -44,7 +44,7 @@ def test_the_best_and_the_newest_iteration_are_open(visitor: Visitor, long: str)
 def test_a_long_answer_has_an_outline(reader: Reader, long: str):
     page = reader.go(f"/jobs/{long}/iterations")
     newest = page.by_id("iteration-3")
-    links = page.all("nav[@aria-label='Outline of the answer']//a", newest)
+    links = page.all("nav[@aria-label='Outline: Answer of iteration 3, candidate 1']//a", newest)
     assert [text_of(each) for each in links] == [f"Part {n} <b>" for n in range(1, 5)]
     for link in links:
         assert text_of(page.by_id((link.get("href") or "").removeprefix("#"))) == text_of(link)
