@@ -10,7 +10,7 @@ from redraft.importing.criteria import Part, all_required, weighted
 from redraft.importing.openai_files import Given, read_files
 from redraft.importing.openai_graders import Item, graders_of, multi_parts, notes_on, parts_of, text_of, unknown_fields
 from redraft.importing.outcomes import Findings, Imported, name_of
-from redraft.importing.sampling_parameters import generator_fields, sampling_of
+from redraft.importing.sampling_parameters import generator_fields, model_named, sampling_of
 from redraft.importing.texts import NotCarried, fill, in_words, look_up, paths_in
 from redraft.importing.texts import Path as FieldPath
 from redraft.importing.values import Fields, as_list, as_object, is_number
@@ -64,7 +64,7 @@ class _Eval:
         for place, run in self._given.runs:
             self._add_run(place, run)
         if self._given.results:
-            rows = [self._result(place, each) for place, each in self._given.results]
+            rows = [self._result(*each, number) for number, each in enumerate(self._given.results, 1)]
             self._add(f"{self._name}-results", [row for row in rows if row], {})
         if self._given.items and not self._given.runs:
             rows = [self._row(place, each, number, None) for number, (place, each) in enumerate(self._given.items, 1)]
@@ -88,8 +88,8 @@ class _Eval:
         found: dict[str, Any] = {}
         for place, grader in self._graders:
             name = _name_of(grader)
-            model = grader.get("model")
-            if isinstance(model, str) and found.setdefault("evaluator_model", _model(model)) != _model(model):
+            model = self._model(place, grader.get("model"))
+            if model and found.setdefault("evaluator_model", model) != model:
                 self._findings.leave_out(place, f"{name}: model {model}", "a run has one evaluator model")
             sampling = sampling_of(as_object(grader.get("sampling_params")), f"{place}, {name}", self._findings)
             if sampling and found.setdefault("evaluator_sampling", sampling) != sampling:
@@ -97,10 +97,9 @@ class _Eval:
         return found
 
     def _add(self, name: str, rows: list[dict[str, Any]], fields: dict[str, Any]) -> None:
-        if not rows:
+        if (dataset := self._into.add_dataset(name, rows)) is None:
             return
         settings = {"iter_max": 1, **self._evaluator(), **fields}
-        dataset = self._into.add_dataset(name, rows)
         self._into.runs.append((dataset, self._into.add_settings(name, settings)))
 
     def _add_run(self, place: str, run: Fields) -> None:
@@ -118,21 +117,28 @@ class _Eval:
         self._add(f"{self._name}-{name}", [row for row in rows if row], self._generator(place, source))
 
     def _generator(self, place: str, source: Fields) -> dict[str, Any]:
-        fields: dict[str, Any] = {}
-        if isinstance(model := source.get("model"), str):
-            fields["model"] = _model(model)
+        model = self._model(place, source.get("model"))
+        fields = {"model": model} if model else {}
         return fields | generator_fields(as_object(source.get("sampling_params")), place, self._findings)
 
-    def _result(self, place: str, result: Fields) -> dict[str, Any] | None:
+    def _model(self, place: str, name: Any) -> str | None:
+        try:
+            return None if name is None else model_named("openai", name)
+        except NotCarried as error:
+            self._findings.leave_out(place, "a model", str(error))
+            return None
+
+    def _result(self, place: str, result: Fields, number: int) -> dict[str, Any] | None:
         """Return the row of an output item, whose answer was sampled by OpenAI."""
         whole = {"item": result["datasource_item"], "sample": result.get("sample")}
         results = [as_object(each) for each in as_list(result.get("results"))]
-        row = self._row(place, whole, result.get("datasource_item_id"), None)
+        given = result.get("datasource_item_id")
+        row = self._row(place, whole, given if isinstance(given, int) else number, None)
         if row and results:
             row["metadata"]["openai_passed"] = in_words(all(each.get("passed") is True for each in results))
         return row
 
-    def _row(self, place: str, whole: Fields, number: Any, source: Fields | None) -> dict[str, Any] | None:
+    def _row(self, place: str, whole: Fields, number: int, source: Fields | None) -> dict[str, Any] | None:
         """Return the row of an item, or None if it has no task."""
         item, sample = as_object(whole.get("item")), as_object(whole.get("sample"))
         row: dict[str, Any] = {"custom_id": f"item-{number}"}
@@ -260,7 +266,3 @@ def _role(message: Any) -> str:
 
 def _name_of(grader: Fields) -> str:
     return str(grader.get("name") or grader.get("type") or "grader")
-
-
-def _model(name: str) -> str:
-    return f"openai:{name}"

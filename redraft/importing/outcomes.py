@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from redraft.datasets.lines import fault_in
+
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NAME_CHARS = 60
 REPORT = "import.json"
@@ -72,8 +74,15 @@ class Imported:
     runs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     repeat: int = 1
 
-    def add_dataset(self, name: str, rows: list[dict[str, Any]]) -> str:
-        return _add(self.datasets, name, rows)
+    def add_dataset(self, name: str, rows: list[dict[str, Any]]) -> str | None:
+        """Add the rows that a dataset can store, and return its name. None if there is none."""
+        kept = [row for row in rows if is_storable(row)]
+        for row in rows:
+            if not is_storable(row):
+                self.findings.leave_out(
+                    f"dataset {name}", f"row {row['custom_id']}", "its text has NUL or half a character"
+                )
+        return _add(self.datasets, name, kept) if kept else None
 
     def add_settings(self, name: str, fields: dict[str, Any]) -> str:
         return _add(self.settings, name, fields)
@@ -120,13 +129,25 @@ def _add(into: dict[str, Any], name: str, value: Any) -> str:
     return found
 
 
+def is_storable(value: Any) -> bool:
+    """Whether all texts of a value can be stored: they have no NUL, and no half of a surrogate pair."""
+    text = json.dumps(value, ensure_ascii=False)
+    return fault_in(text) is None and "\\u0000" not in text
+
+
+def _json(value: Any) -> str:
+    """Return JSON that people can read, or JSON in ASCII if the value has a text that is none."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return (text if fault_in(text) is None else json.dumps(value, indent=2)) + "\n"
+
+
 def files_of(imported: Imported) -> Iterator[tuple[str, Iterator[str]]]:
     """Yield the name and the lines of each file."""
     for name, rows in imported.datasets.items():
         yield dataset_file(name), (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     for name, fields in imported.settings.items():
-        yield settings_file(name), iter([json.dumps(fields, ensure_ascii=False, indent=2) + "\n"])
-    yield REPORT, iter([json.dumps(imported.as_json(), ensure_ascii=False, indent=2) + "\n"])
+        yield settings_file(name), iter([_json(fields)])
+    yield REPORT, iter([_json(imported.as_json())])
 
 
 def commands_of(imported: Imported, folder: Path) -> list[str]:

@@ -151,7 +151,7 @@ class _Config:
             if "answer" in test.fields:
                 request.pop("system_instructions", None)
             rows.append({"custom_id": f"test-{number}", **request, **test.fields})
-        return self._into.add_dataset(name_of(prompt.label, "prompt"), rows) if rows else None
+        return self._into.add_dataset(name_of(prompt.label, "prompt"), rows)
 
     def _prepared(self, where: str, test: Fields) -> "_Test":
         for name in sorted(set(test) - _TEST):

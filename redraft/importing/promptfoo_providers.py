@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from redraft.importing.outcomes import Findings
-from redraft.importing.sampling_parameters import generator_fields
+from redraft.importing.sampling_parameters import generator_fields, model_named
 from redraft.importing.texts import NotCarried
 from redraft.importing.values import Fields, as_list, as_object, one_or_many
 
+_OWN_SERVER = ("apiBaseUrl", "apiHost")
 _CHAT_KINDS = {"openai": ("chat", "responses"), "anthropic": ("messages",)}
 
 
@@ -37,19 +38,22 @@ def providers_of(given: Any, findings: Findings) -> Iterator[Provider]:
 
 def model_of(provider: Any) -> str:
     """Return the model of a provider, as Redraft names it. Raises NotCarried."""
-    name = _spec(provider).get("id")
+    spec = _spec(provider)
+    name = spec.get("id")
     if not isinstance(name, str):
         raise NotCarried("it has no id")
     vendor, _, rest = name.partition(":")
-    if vendor not in _CHAT_KINDS or not rest:
+    # The same name would be another model at OpenAI
+    has_own_server = any(each in as_object(spec.get("config")) for each in _OWN_SERVER)
+    if vendor not in _CHAT_KINDS or not rest or has_own_server:
         words = "Redraft has no such provider; describe its server as an endpoint (docs/compatible-servers.md),"
         raise NotCarried(f"{words} and run the dataset with --model ENDPOINT:NAME")
     kind, colon, model = rest.partition(":")
     if not colon or kind == "ft":
-        return name
-    if kind not in _CHAT_KINDS[vendor] or not model:
+        return model_named(vendor, rest)
+    if kind not in _CHAT_KINDS[vendor]:
         raise NotCarried(f"{vendor}:{kind} is no chat model")
-    return f"{vendor}:{model}"
+    return model_named(vendor, model)
 
 
 def _spec(given: Any) -> Fields:

@@ -1,16 +1,27 @@
-"""Turns the parameters of other programs into sampling and answer_schema of a request."""
+"""Turns models and parameters of other programs into model, sampling and answer_schema of a request."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.sampling import Sampling
-from redraft.importing.outcomes import Findings
+from redraft.errors import Invalid
+from redraft.importing.outcomes import Findings, is_storable
+from redraft.importing.texts import NotCarried
 from redraft.importing.values import as_object
 
 _SAME = ("temperature", "top_p", "seed", "reasoning_effort")
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_completions_tokens", "max_output_tokens")
+
+
+def model_named(provider: str, name: Any) -> str:
+    """Return the model as Redraft names it. Raises NotCarried if it cannot be a name."""
+    try:
+        return str(parse_model(f"{provider}:{name if is_storable(name) else ''}"))
+    except Invalid as error:
+        raise NotCarried("its name cannot be used") from error
 
 
 def generator_fields(given: Mapping[str, Any], where: str, findings: Findings) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Parses YAML of strangers: plain values only, by the rules of YAML 1.2, with limits of size."""
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any, cast
@@ -40,13 +41,21 @@ def parse_yaml(text: str) -> Any:
         if node is None:
             return None
         _Sizes().of(node, 0)
-        return loader.construct_document(node)
+        return _with_text_keys(loader.construct_document(node))
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
         raise ValueError(f"is no usable YAML{place}: {getattr(error, 'problem', None) or error}") from error
     finally:
         loader.dispose()
+
+
+def _with_text_keys(value: Any) -> Any:
+    """Return a value whose keys are texts, as in JavaScript, also those that YAML reads as numbers."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {key if isinstance(key, str) else json.dumps(key): _with_text_keys(each) for key, each in pairs}
+    return [_with_text_keys(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 class _Sizes:

@@ -113,7 +113,7 @@ def test_two_evaluator_models_are_one_and_the_other_is_listed(tmp_path: Path):
     }
     assert left_out(done) == [
         "parameter mystery: Redraft has no such parameter",
-        "gpt-b: model gpt-b: a run has one evaluator model",
+        "gpt-b: model openai:gpt-b: a run has one evaluator model",
     ]
 
 
@@ -200,3 +200,17 @@ def test_braces_in_items_are_not_templates(tmp_path: Path):
     (item,) = items(done)
     assert item.request.instruct == "What is {{ item.label }}?"
     assert verdict(item, "{% x %}")
+
+
+@pytest.mark.parametrize("text", ["half a pair \ud800", "a NUL \x00"])
+def test_a_row_whose_text_no_database_can_store_is_listed(tmp_path: Path, text: str):
+    done = openai(tmp_path, check("eq"), [ROW, {"item": {"question": text, "label": "x"}}])
+    assert left_out(done) == ["row item-2: its text has NUL or half a character"]
+    assert len(items(done)) == 1
+
+
+def test_a_name_of_a_model_that_cannot_be_one_is_listed(tmp_path: Path):
+    source = {"type": "completions", "model": "x" * 300, "source": {"type": "file_content", "content": [ROW]}}
+    done = openai(tmp_path, check("eq"), {"name": "r", "data_source": source})
+    assert left_out(done) == ["a model: its name cannot be used"]
+    assert done.settings["eval-r"] == {"iter_max": 1}
