@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Request
 from api.http.rate_limits import Rates, ValidKeys
 from api.notifications.jobs import Notifications
 from api.notifications.runs import RunWatches
-from redraft.domain.jobs.ids import trace_id_of
+from redraft.domain.jobs.ids import TraceParent, read_traceparent
 from redraft.errors import Unavailable
 from redraft.operations.admin.metrics import Metrics
 from redraft.operations.jobs.submit import Idempotency
@@ -88,15 +88,15 @@ async def get_idempotency(
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)
 
 
-async def get_trace_id(
+async def get_traceparent(
     traceparent: Annotated[
         str | None,
         Header(description="W3C trace context. Its trace id is a field of the job and of its events `done`."),
     ] = None,
-) -> str | None:
-    """Read the trace id of a request. A header that is not valid is ignored, as W3C prescribes."""
-    return trace_id_of(traceparent)
+) -> TraceParent | None:
+    """Read the trace context of a request. A header that is not valid is ignored, as W3C prescribes."""
+    return read_traceparent(traceparent)
 
 
-TraceIdOf = Annotated[str | None, Depends(get_trace_id)]
+TraceParentOf = Annotated[TraceParent | None, Depends(get_traceparent)]
 IdempotencyOf = Annotated[Idempotency | None, Depends(get_idempotency)]

@@ -11,6 +11,7 @@ from redraft.rate_limiter import RateLimiter
 from redraft.redaction import remember
 from redraft.settings import Settings
 from redraft.storage.engine.unit_of_work import Database
+from redraft.tracing.job_traces import open_traces
 
 
 def build_runtime(settings: Settings, *, database_connections: int = 10, plans_once: bool = False) -> Services:
@@ -21,13 +22,15 @@ def build_runtime(settings: Settings, *, database_connections: int = 10, plans_o
     remember(settings.secrets)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     queue = Queue(settings)
+    database = Database(settings.effective_database_url, pool_size=database_connections, plans_once=plans_once)
     return Services(
         settings=settings,
-        database=Database(settings.effective_database_url, pool_size=database_connections, plans_once=plans_once),
+        database=database,
         queue=queue,
         limiter=RateLimiter(settings, queue.notify),
         providers=ProviderCatalog(settings),
         profiles=load_profiles(settings.profiles_dir),
         templates=load_templates(settings.templates_dir),
         sender=Sender(Allowed.parse(settings.webhook_allow_private)),
+        traces=open_traces(settings, database),
     )

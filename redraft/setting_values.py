@@ -5,11 +5,14 @@ a password.
 """
 
 import base64
+import hashlib
+import os
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 _BROKER_FORM = (
     "must look like redis://user:password@host:6379/0, rediss://… with TLS, valkey://…, valkeys://… or "
@@ -31,6 +34,8 @@ _HEADER = re.compile(r"[\x21-\x7e]+")
 NUMERIC_NAME = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
 _SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
 _HOST_NAME = re.compile(r"[^\s/@?#%*]+")
+# The maximum length of the path of a Unix socket is 107 bytes on Linux, and 103 on macOS
+_SOCKET_PATH_BYTES = 100
 # Standard Webhooks asks for 24 to 64 bytes
 _SECRET_BYTES = range(24, 65)
 
@@ -126,6 +131,26 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except ValueError:
         return b""
+
+
+def password_of(url: str) -> str:
+    """Return the password of a URL in its encoded form, or an empty text."""
+    before_host = url.partition("://")[2].rpartition("@")[0]
+    return before_host.partition(":")[2]
+
+
+def socket_of(folder: Path) -> Path:
+    """The socket in a folder. If its path is too long, the socket is in a private folder of the user."""
+    if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
+        return folder / "valkey.sock"
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"redraft-{os.getuid()}" / f"{name}.sock"
+
+
+def headers_of(text: str) -> dict[str, str]:
+    """Read headers from `name=value` pairs with percent-encoded values, as OpenTelemetry specifies them."""
+    pairs = (pair.partition("=") for pair in text.split(",") if "=" in pair)
+    return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
 def places_error(text: str) -> str | None:

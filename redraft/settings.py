@@ -1,8 +1,6 @@
 """All settings. They are read once from the environment, `.env` and `redraft.toml`, and only here."""
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,9 +27,6 @@ from redraft.endpoints import (
     secrets_of,
 )
 
-# The maximum length of the path of a Unix socket is 107 bytes on Linux, and 103 on macOS
-_SOCKET_PATH_BYTES = 100
-
 
 def _either(name: str) -> Any:
     """The two names of a setting. The SDK of the provider also reads the name without the prefix."""
@@ -47,6 +42,7 @@ _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
     "database_url": ("bad_address", setting_values.database_error),
     "openai_base_url": ("bad_address", setting_values.http_error),
     "anthropic_base_url": ("bad_address", setting_values.http_error),
+    "otel_exporter_otlp_endpoint": ("bad_address", setting_values.http_error),
     "openai_api_key": ("bad_key", setting_values.key_error),
     "anthropic_api_key": ("bad_key", setting_values.key_error),
     "webhook_secret": ("invalid_webhook_secret", setting_values.secrets_error),
@@ -212,6 +208,20 @@ class Settings(BaseSettings):
         ge=1,
         description="Open event streams of an API key, or of an address without key, per API process.",
     )
+    otel_exporter_otlp_endpoint: str = Field(
+        default="",
+        validation_alias=_either("OTEL_EXPORTER_OTLP_ENDPOINT"),
+        description="URL of an OTLP receiver (HTTP); switches on traces of jobs, with the extra otel; docs/tracing.md.",
+    )
+    otel_exporter_otlp_headers: SecretStr | None = Field(
+        default=None,
+        validation_alias=_either("OTEL_EXPORTER_OTLP_HEADERS"),
+        description="Headers for the OTLP receiver: name=value pairs, separated by commas.",
+    )
+    otel_logs_exporter: str = Field(
+        default="", validation_alias=_either("OTEL_LOGS_EXPORTER"), description="none: export no evaluation events."
+    )
+    trace_content: bool = Field(default=False, description="Traces contain prompts, answers and reasons of verdicts.")
     webhook_secret: SecretStr | None = Field(
         default=None,
         description="Secret that signs webhooks: whsec_ and the base64 of 24 to 64 random bytes. For a rotation, "
@@ -311,11 +321,7 @@ class Settings(BaseSettings):
     @property
     def broker_socket(self) -> Path:
         """The socket in the data folder. If its path is too long, the socket is in a private folder of the user."""
-        folder = self.data_dir.absolute()
-        if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
-            return folder / "valkey.sock"
-        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"redraft-{os.getuid()}" / f"{name}.sock"
+        return setting_values.socket_of(self.data_dir.absolute())
 
     @property
     def effective_broker_url(self) -> str:
@@ -346,21 +352,29 @@ class Settings(BaseSettings):
         return {**of_endpoints, **self.model_limits}
 
     @property
+    def trace_headers(self) -> dict[str, str]:
+        headers = self.otel_exporter_otlp_headers
+        return setting_values.headers_of(headers.get_secret_value()) if headers else {}
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written to logs and rows: keys, webhook secrets, passwords in URLs."""
         keys = (self.openai_api_key, self.anthropic_api_key)
         endpoints = self.endpoints.values()
         urls = (
             *(self.database_url, self.broker_url, self.openai_base_url, self.anthropic_base_url),
+            self.otel_exporter_otlp_endpoint,
             *(endpoint.base_url for endpoint in endpoints),
         )
         of_endpoints = [*self._endpoint_keys.values(), *(value for each in endpoints for value in each.secret_headers)]
-        passwords = [_password_of(url) for url in urls if url]
+        passwords = [setting_values.password_of(url) for url in urls if url]
         decoded = [unquote(password) for password in passwords]
         webhooks = self.webhook_secret.get_secret_value().split() if self.webhook_secret else []
         of_vendors = [key.get_secret_value().strip() for key in keys if key]
         of_checks = [secret for each in self._check_secrets.values() for secret in each.split()]
-        return (*of_vendors, *of_endpoints, *webhooks, *of_checks, *passwords, *decoded)
+        # Of `Basic …` and `Bearer …`, the secret is the last word
+        of_traces = [part for value in self.trace_headers.values() for part in (value, value.rpartition(" ")[2])]
+        return (*of_traces, *of_vendors, *of_endpoints, *webhooks, *of_checks, *passwords, *decoded)
 
 
 class _TomlFile(TomlConfigSettingsSource):
@@ -383,16 +397,3 @@ def _toml_names() -> set[str]:
     aliases = [field.validation_alias for field in Settings.model_fields.values()]
     spelled = [str(choice) for each in aliases if isinstance(each, AliasChoices) for choice in each.choices]
     return {*Settings.model_fields, *(name.lower() for name in spelled)}
-
-
-def _password_of(url: str) -> str:
-    """Return the password of a URL in its encoded form, or an empty text."""
-    before_host = url.partition("://")[2].rpartition("@")[0]
-    return before_host.partition(":")[2]
-
-
-def unknown_names() -> dict[str, str | None]:
-    """The variables with the prefix that are no settings, each with the setting that has the most similar name."""
-    known = {f"REDRAFT_{name.upper()}" for name in Settings.model_fields}
-    strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
-    return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

@@ -12,6 +12,7 @@ from redraft.queue import Queue
 from redraft.rate_limiter import RateLimiter
 from redraft.settings import Settings
 from redraft.storage.engine.unit_of_work import Database
+from redraft.tracing.job_traces import JobTraces
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,13 @@ class Services:
     templates: Mapping[str, GeneratorTemplate]
     """The generator templates in REDRAFT_TEMPLATES_DIR, by name."""
     sender: Sender
+    traces: JobTraces | None = None
+    """Exports the traces of ended jobs; None unless OTEL_EXPORTER_OTLP_ENDPOINT is set."""
     clock: Clock = CLOCK
 
     def close(self) -> None:
+        if self.traces is not None:
+            self.traces.close()
         self.providers.close()
         self.limiter.close()
         self.queue.close()

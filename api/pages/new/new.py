@@ -21,7 +21,7 @@ from api.pages.parts.snippets import Snippet, snippets_of
 from api.routes.jobs.submitting import draft
 from redraft.domain.jobs.attachments import MEDIA_TYPES
 from redraft.domain.jobs.drafts import RefineQuestion
-from redraft.domain.jobs.ids import trace_id_of
+from redraft.domain.jobs.ids import read_traceparent
 from redraft.domain.jobs.requests import DEFAULT_PROFILE, GenerateAnswer
 from redraft.errors import Conflict, Invalid, NotFound, RedraftError
 from redraft.operations.admin import installation
@@ -159,9 +159,9 @@ def _send(request: Request, services: Services, state: _FormState) -> str | None
         return None
     content = json.dumps(state.form.body()[0], sort_keys=True)
     idempotency = idempotency_of(request, "new", state.token, content)
-    trace_id = trace_id_of(request.headers.get("traceparent"))
+    traceparent = read_traceparent(request.headers.get("traceparent"))
     try:
-        job = submit.submit(services, asked, idempotency, trace_id=trace_id).job
+        job = submit.submit(services, asked, idempotency, traceparent=traceparent).job
     except Invalid as error:
         state.refuse(located(error.errors))
         return None

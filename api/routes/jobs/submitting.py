@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Depends, Query, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from api.dependencies import Context, ContextOf, IdempotencyOf, TraceIdOf
+from api.dependencies import Context, ContextOf, IdempotencyOf, TraceParentOf
 from api.http.bodies import StrictRoute
 from api.http.responses import render, render_submitted
 from api.openapi import EXAMPLE_EVALUATE, EXAMPLE_GENERATE, EXAMPLE_REFINE, job_answers, problems_of
@@ -36,7 +36,7 @@ class Submitter:
 
     context: ContextOf
     idempotency: IdempotencyOf
-    trace_id: TraceIdOf
+    traceparent: TraceParentOf
     waiter: WaiterOf
     validate_only: Annotated[
         bool, Query(description="Only validate and normalise the request. Nothing is stored and no model is called.")
@@ -47,7 +47,9 @@ class Submitter:
         if self.validate_only:
             estimate = await run_in_threadpool(cost_estimates.preview, services, body)
             return render(JobEstimate.model_validate(estimate, from_attributes=True))
-        submission = await run_in_threadpool(submit.submit, services, body, self.idempotency, trace_id=self.trace_id)
+        submission = await run_in_threadpool(
+            submit.submit, services, body, self.idempotency, traceparent=self.traceparent
+        )
         job_id = submission.job.id
         await self.waiter.wait(job_id, lambda: queries.get_version(services, job_id)[1])
         job = await run_in_threadpool(queries.get_job, services, job_id)

@@ -18,11 +18,12 @@ from redraft.errors import Invalid, RedraftError
 from redraft.operations.admin import readiness
 from redraft.operations.admin.configuration import without_password
 from redraft.operations.admin.installation import extension_errors
+from redraft.operations.admin.setting_errors import unknown_names
 from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services
 from redraft.packages.entry_points import GROUPS, extensions
 from redraft.providers.catalog import ListedModel
-from redraft.settings import Settings, unknown_names
+from redraft.settings import Settings
 
 State = Literal["ok", "note", "broken"]
 

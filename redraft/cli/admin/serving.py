@@ -100,7 +100,7 @@ def _run_api(settings: "Settings", listener: "socket", url: str, signals: "StopS
 
 
 def _print_unknown_names() -> None:
-    from redraft.settings import unknown_names
+    from redraft.operations.admin.setting_errors import unknown_names
 
     for name, meant in unknown_names().items():
         output.say(f"Note: {name} is not a setting" + (f"; did you mean {meant}?" if meant else "."), "yellow")

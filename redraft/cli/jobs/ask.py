@@ -8,6 +8,7 @@ from redraft.cli import options, output, sessions, source_files
 from redraft.cli.jobs import refining, request_bodies
 
 if TYPE_CHECKING:
+    from redraft.domain.jobs.ids import TraceParent
     from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.operations.services import Services
 
@@ -69,12 +70,12 @@ def ask(  # noqa: PLR0913 - one parameter per option
     --require-accept); 4 the provider refused the key; 75 the broker, the database or the provider cannot be reached;
     124 no answer within the deadline; 130 interrupted.
     """
-    from redraft.domain.jobs.ids import trace_id_of
+    from redraft.domain.jobs.ids import read_traceparent
     from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.operations.jobs import submit
 
-    trace_id = trace_id_of(traceparent)
-    if traceparent and trace_id is None:
+    trace = read_traceparent(traceparent)
+    if traceparent and trace is None:
         output.say("Note: the trace context is not valid, so the job has no trace id.", "dim")
     request_bodies.ensure_one_reads_stdin(
         {"INSTRUCT": instruct, "--file": file, "--schema": schema, "--source": source}
@@ -106,21 +107,26 @@ def ask(  # noqa: PLR0913 - one parameter per option
                 f"No criteria given (--crit). The default criterion is: {request_bodies.DEFAULT_CRITERION}", "dim"
             )
         if detach:
-            job_id = submit.submit(services, request, trace_id=trace_id).job.id
+            job_id = submit.submit(services, request, traceparent=trace).job.id
             sessions.print_detached(services, "job", job_id, as_json=as_json)
             return
-        code = _ask(services, request, trace_id, as_json=as_json, require_accept=require_accept)
+        code = _ask(services, request, trace, as_json=as_json, require_accept=require_accept)
         raise typer.Exit(code)
 
 
 def _ask(
-    services: "Services", request: "GenerateAnswer", trace_id: str | None, *, as_json: bool, require_accept: bool
+    services: "Services",
+    request: "GenerateAnswer",
+    trace: "TraceParent | None",
+    *,
+    as_json: bool,
+    require_accept: bool,
 ) -> int:
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.operations.jobs import submit
 
     def begin() -> tuple[str, int]:
-        job = submit.submit(services, request, trace_id=trace_id).job
+        job = submit.submit(services, request, traceparent=trace).job
         for warning in job.warnings:
             output.say(f"Note: {options.in_options(warning['message'])}", "dim")
         return job.id, 0

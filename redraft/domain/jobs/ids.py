@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import uuid_utils
 
@@ -34,10 +34,25 @@ def id_from_seed(noun: str, seed: str) -> str:
 
 
 # The version ff, and a trace or span of zeros, are not valid
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 
 
-def trace_id_of(traceparent: str | None) -> str | None:
-    """Read the trace id of a W3C `traceparent`. A value that is not valid has none: W3C prescribes to ignore it."""
-    found = _TRACEPARENT.fullmatch(traceparent or "")
-    return found.group(1) if found else None
+class TraceParent(NamedTuple):
+    """The span that a job belongs to, in the trace of its caller."""
+
+    trace_id: str
+    span_id: str
+    flags: str
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
+
+    @property
+    def is_sampled(self) -> bool:
+        return bool(int(self.flags, 16) & 1)
+
+
+def read_traceparent(text: str | None) -> TraceParent | None:
+    """Read a W3C `traceparent`. Return None for a value that is not valid: W3C prescribes to ignore it."""
+    found = _TRACEPARENT.fullmatch(text or "")
+    return TraceParent(*found.groups()) if found else None

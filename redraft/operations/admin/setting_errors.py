@@ -72,3 +72,10 @@ def _place(location: tuple[int | str, ...]) -> str:
     if rest and name not in given:
         return f"redraft.toml: {'.'.join((first, *rest))}"
     return ".".join([name, *rest])
+
+
+def unknown_names() -> dict[str, str | None]:
+    """The variables with the prefix that are no settings, each with the setting that has the most similar name."""
+    known = {f"REDRAFT_{name.upper()}" for name in Settings.model_fields}
+    strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
+    return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

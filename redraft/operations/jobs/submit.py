@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from redraft.domain.calls.model_names import ModelRef, parse_model
 from redraft.domain.checks.shorthand import misread_check
 from redraft.domain.evaluation.rubrics import Criterion, misread_checks
-from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.ids import TraceParent, new_id
 from redraft.domain.jobs.requests import (
     AnyRequest,
     EvaluateAnswer,
@@ -209,19 +209,23 @@ def _idle_evaluators(_services: Services, request: AnyRequest) -> Iterator[tuple
 
 
 def submit(
-    services: Services, request: AnyRequest, idempotency: Idempotency | None = None, *, trace_id: str | None = None
+    services: Services,
+    request: AnyRequest,
+    idempotency: Idempotency | None = None,
+    *,
+    traceparent: TraceParent | None = None,
 ) -> Submission:
     """Store a job, notify the workers of its first step, and wake the clients that wait for changes of jobs.
 
-    `trace_id` is the trace of the HTTP request. The idempotency key is a column of the job, so simultaneous requests
-    with the same key create one job.
+    `traceparent` is the trace context of the request. The idempotency key is a column of the job, so simultaneous
+    requests with the same key create one job.
 
     Raises Invalid if `normalise` refuses the request, or the key was used with another request. Raises Conflict if the
     job of the key was deleted at the same time.
     """
     ready = prepare(services, request)
     with services.database.write() as connection:
-        job = store(connection, ready, idempotency=idempotency, trace_id=trace_id)
+        job = store(connection, ready, idempotency=idempotency, traceparent=traceparent)
         if job is None and idempotency:
             return _replay(connection, idempotency, ready.digest, request)
         if job is None:
@@ -251,10 +255,11 @@ def store(
     *,
     idempotency: Idempotency | None = None,
     run_id: str | None = None,
-    trace_id: str | None = None,
+    traceparent: TraceParent | None = None,
 ) -> JobRecord | None:
     """Store a job. None if its idempotency key exists. The caller notifies the workers after the commit."""
-    row = {**_row(ready, idempotency), "run_id": run_id, "trace_id": trace_id}
+    trace = {"trace_id": traceparent and traceparent.trace_id, "traceparent": traceparent and str(traceparent)}
+    row = {**_row(ready, idempotency), "run_id": run_id, **trace}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None

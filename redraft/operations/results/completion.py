@@ -12,6 +12,7 @@ from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, StopReason
 from redraft.operations.request_views import readable_request
 from redraft.operations.results.job_results import best_candidate
+from redraft.operations.services import Services
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import database_time
@@ -38,11 +39,20 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
         notify_after_commit(connection, "runs")
 
 
+def export_trace(services: Services, job: JobRecord) -> None:
+    """Export the trace of a job that has ended, if traces are switched on. The caller has committed the end."""
+    if services.traces is not None:
+        services.traces.export(job.id, job.continuations)
+
+
+def is_end(values: Mapping[str, Any]) -> bool:
+    """Whether these column values end a job. An answered job ends with the verdict on its answer."""
+    return values.get("stop_reason") not in {None, StopReason.ANSWERED}
+
+
 def needs_completion(job: JobRecord, values: Mapping[str, Any]) -> bool:
     """Whether `complete` has something to store, so that one statement cannot store the step."""
-    if values.get("stop_reason") in {None, StopReason.ANSWERED}:
-        return False
-    return job.run_id is not None or _is_observed(job, values)
+    return is_end(values) and (job.run_id is not None or _is_observed(job, values))
 
 
 def _is_observed(job: JobRecord, values: Mapping[str, Any]) -> bool:

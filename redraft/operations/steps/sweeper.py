@@ -15,7 +15,7 @@ from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.messages import StepMessage
 from redraft.operations.request_views import readable_request, step_iteration
-from redraft.operations.results.completion import close_orphaned_calls, complete
+from redraft.operations.results.completion import close_orphaned_calls, complete, export_trace
 from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
@@ -113,7 +113,8 @@ def _end_all(
                 # With the lock, the end of the job contains the result of a step that is stored at the same time
                 transitions.lock(connection, [job_id])
                 job = jobs.get(connection, job_id)
-                has_ended = job is not None and end(services, connection, job)
+                if job is None or not end(services, connection, job):
+                    continue
         except Busy:
             # The next sweep tries this job again
             continue
@@ -122,7 +123,8 @@ def _end_all(
         except Exception:
             log.exception("job_cannot_be_ended", job_id=job_id)
             continue
-        ended += [job_id] if has_ended else []
+        ended.append(job_id)
+        export_trace(services, job)
     return ended
 
 

@@ -62,6 +62,8 @@ jobs = sa.Table(
     sa.Column("request_hash", sa.String(64), nullable=False),
     # The trace of the HTTP request that submitted the job
     sa.Column("trace_id", sa.String(32)),
+    # Its W3C trace context, which also names the span of the caller
+    sa.Column("traceparent", sa.String(55)),
     # The next step and its lease. `rung_at` and `ring_count` record the messages that notified workers of the step
     sa.Column("step", sa.String(10), nullable=False),
     sa.Column("step_no", sa.Integer, nullable=False, default=1),

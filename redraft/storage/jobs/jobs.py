@@ -40,6 +40,7 @@ class JobRecord:
     idempotency_key: str | None
     request_hash: str
     trace_id: str | None
+    traceparent: str | None
     step: str
     step_no: int
     step_attempt: int
