@@ -90,6 +90,12 @@ def test_without_a_model_the_demo_says_how_to_get_one(installed: Environment):
     assert "pip install 'redraft[local]'" in line
 
 
+def test_the_schema_is_migrated_to_the_newest_version(installed: Environment):
+    newest = max(Path(path).name for path in tracked("migrations/versions") if re.match(r"\d+_", Path(path).name))
+    installed.run("redraft", "db", "upgrade")
+    assert installed.run("redraft", "db", "current").strip() == newest[:4]
+
+
 def test_the_demo_runs_with_a_server_of_the_user(installed: Environment, keys: dict[str, str]):
     said = installed.run("redraft", "demo", **keys)
     assert said.count("Final answer:") == 2
