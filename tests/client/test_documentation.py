@@ -8,7 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from api.pages.parts.snippets import snippets_of
 from tests.client.test_webhooks import signed
+from tests.journeys.desks import TASK
 from tests.journeys.offices import Office
 from tests.support.receiver import SECRET
 
@@ -30,6 +32,13 @@ def test_an_answer_in_four_lines(page: str, server: str, office: Office, url: st
     assert len([line for line in code.splitlines() if line]) == 4
     exec(code.replace(server, repr(url)), {})
     assert capsys.readouterr().out.endswith("Clocks of several processes. True 0.9 accepted\n")
+
+
+def test_the_snippet_of_the_pages(office: Office, url: str, capsys: pytest.CaptureFixture[str]):
+    office.model_server.script(generate=["Paris"], evaluate=[0.9])
+    [_, _, snippet] = snippets_of({**TASK, "rubric": [{"id": "city", "text": "Names it."}]}, url, with_key=True)
+    exec(snippet.text, {})
+    assert capsys.readouterr().out.endswith("Paris\n")
 
 
 def test_an_app_that_receives_webhooks(capsys: pytest.CaptureFixture[str]):

@@ -41,7 +41,7 @@ def snippets_of(body: Mapping[str, Any], base_url: str, *, with_key: bool) -> li
     return [
         Snippet("curl", _curl(url, text, with_key=with_key)),
         Snippet("CLI", _command(body, text)),
-        Snippet("Python", _python(url, body, with_key=with_key)),
+        Snippet("Python", _python(base_url, body, with_key=with_key)),
     ]
 
 
@@ -65,17 +65,10 @@ def _command(body: Mapping[str, Any], text: str) -> str:
     return " \\\n  ".join(words)
 
 
-def _python(url: str, body: Mapping[str, Any], *, with_key: bool) -> str:
-    key = f', "Authorization": f"Bearer {{os.environ[\'{KEY}\']}}"' if with_key else ""
-    imports = "import os\n\nimport httpx2" if with_key else "import httpx2"
-    return f"""{imports}
+def _python(base_url: str, body: Mapping[str, Any], *, with_key: bool) -> str:
+    key = f"  # the key is in {KEY}" if with_key else ""
+    return f"""from redraft_client import Redraft  # the package redraft-client
 
 request = {pformat(dict(body), width=96, sort_dicts=False)}
-response = httpx2.post(
-    {url!r},
-    json=request,
-    headers={{"Prefer": "wait={_WAIT_S}"{key}}},
-    timeout={_WAIT_S + 10},
-)
-response.raise_for_status()
-print(response.json()["result"])"""
+with Redraft({base_url!r}) as redraft:{key}
+    print(redraft.generate_answer(**request).text)"""

@@ -179,7 +179,7 @@ def test_a_key_is_named_and_never_shown():
     assert "REDRAFT_API_KEY" not in "".join(snippets(SMALL).values())
     texts = snippets(SMALL, with_key=True)
     assert "Authorization: Bearer rd_key" in passed_by_a_shell(texts["curl"], "curl")[0]
-    assert "os.environ['REDRAFT_API_KEY']" in texts["Python"]
+    assert "REDRAFT_API_KEY" in texts["Python"]
     compile(texts["Python"], "snippet", "exec")
 
 

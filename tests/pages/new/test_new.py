@@ -138,7 +138,7 @@ def test_the_bound_and_the_commands_are_told_before_and_follow_what_is_written(v
     expect(preview.locator(".bounds dd").first).to_have_text("3")
     page.get_by_label("Evaluator", exact=True).fill("openai:writer")
     expect(preview).to_contain_text("evaluates its own answers")
-    preview.get_by_text("CLI").click()
+    preview.get_by_text("CLI", exact=True).click()
     expect(preview.locator("#text-cli")).to_contain_text("redraft ask")
     page.locator("#criterion_text_1").fill("nope=3")
     expect(preview).to_contain_text("Criterion 1, text: 'nope=3' is no check")
@@ -228,7 +228,7 @@ def test_commands_say_only_what_differs(api: ApiServer):
     commands = text.partition("The same request in other programs")[2]
     for odd in ("null", "None", "iter_max", "audit", "grounding", "requests"):
         assert odd not in commands
-    assert "httpx2.post(" in commands
+    assert "redraft.generate_answer(" in commands
 
 
 def test_a_model_without_a_key_is_told(start_api: Callable[..., ApiServer]):
