@@ -83,8 +83,14 @@ def weighted(parts: Sequence[Part], threshold: float, *, is_hidden: bool) -> dic
         raise NotCarried("the weights must be 0 or more, and one of them more")
     if not 0 <= threshold <= 1:
         raise NotCarried(f"the threshold {threshold:g} is not from 0 to 1")
-    rubric = [{**part.fields, "weight": part.weight, "hidden": is_hidden} for part in parts]
+    rubric = [{**_linear(part.fields), "weight": part.weight, "hidden": is_hidden} for part in parts]
     return {"rubric": _named(rubric, parts), "score_threshold": threshold}
+
+
+def _linear(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scale without the mark for a pass, because here the level itself is a part of the score."""
+    anchors = {level: words for level, words in fields.get("anchors", {}).items() if level in ("0", "5")}
+    return {**fields, **({"anchors": anchors} if anchors else {})}
 
 
 def _named(rubric: list[dict[str, Any]], parts: Sequence[Part]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from redraft.importing.chat_messages import request_of
 from redraft.importing.criteria import Part, all_required, weighted
 from redraft.importing.openai_files import Given, read_files
 from redraft.importing.openai_graders import Item, graders_of, multi_parts, notes_on, parts_of, text_of, unknown_fields
-from redraft.importing.outcomes import Findings, Imported, name_of
+from redraft.importing.outcomes import GIVEN_ANSWER, Findings, Imported, name_of
 from redraft.importing.sampling_parameters import generator_fields, model_named, sampling_of
 from redraft.importing.texts import NotCarried, fill, in_words, look_up, paths_in
 from redraft.importing.texts import Path as FieldPath
@@ -146,7 +146,8 @@ class _Eval:
             row |= self._task(item, sample, source)
             if not _is_generated(source) and (answer := self._answer(item, sample)) is not None:
                 row["answer"] = answer
-                row.pop("system_instructions", None)
+                if row.pop("system_instructions", None):
+                    self._findings.change(place, "the system message", GIVEN_ANSWER)
         except NotCarried as error:
             self._findings.leave_out(place, "the item", str(error))
             return None

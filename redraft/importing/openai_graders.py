@@ -77,7 +77,7 @@ def notes_on(grader: Fields) -> Iterator[str]:
     if kind in ("text_similarity", "score_model") and not is_number(grader.get("pass_threshold")):
         yield "it has no pass_threshold: level 4 of 5 passes"
     if kind == "score_model":
-        yield "the evaluator chooses one of six levels, of which 4 and 5 pass, instead of any number"
+        yield "the evaluator chooses one of six levels instead of any number"
 
 
 def _string_check(grader: Fields, item: Item) -> dict[str, Any]:
@@ -199,6 +199,8 @@ def multi_parts(grader: Fields, item: Item) -> tuple[list[Part], float]:
         raise NotCarried(f"its formula names {', '.join(sorted(unknown))}, which is no grader of it")
     if any(weight < 0 for weight in weights.values()) or not any(weights.values()):
         raise NotCarried("its formula has a negative weight")
+    if any(_range_of(graders[name]) != (0, 1) for name in weights):
+        raise NotCarried("a score of its formula is not from 0 to 1")
     parts = [Part(name, part.fields, weights[name]) for name in weights for part in parts_of(graders[name], item)]
     return parts, sum(weights.values())
 

@@ -13,6 +13,7 @@ from redraft.datasets.lines import fault_in
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NAME_CHARS = 60
 REPORT = "import.json"
+GIVEN_ANSWER = "the answer is given, so that no generator sees it"
 
 
 @dataclass(slots=True)

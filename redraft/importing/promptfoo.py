@@ -8,7 +8,7 @@ from typing import Any
 from redraft.importing.chat_messages import request_of
 from redraft.importing.criteria import Part, all_required, weighted
 from redraft.importing.openai_graders import text_of
-from redraft.importing.outcomes import Findings, Imported, name_of
+from redraft.importing.outcomes import GIVEN_ANSWER, Findings, Imported, name_of
 from redraft.importing.promptfoo_assertions import notes_on, parts_of
 from redraft.importing.promptfoo_files import Prompt, Source, expanded
 from redraft.importing.promptfoo_providers import model_of, providers_of
@@ -40,6 +40,7 @@ _WITHOUT_EFFECT = {
 _RUN_OPTIONS_WITHOUT_EFFECT = {"maxConcurrency", "showProgressBar", "delay", "cache", "generateSuggestions"}
 _TEST = {"description", "vars", "assert", "threshold", "options", "metadata", "providerOutput"}
 _TEST_OPTIONS = {"prefix", "suffix", "provider", "disableVarExpansion", "disableDefaultAsserts"}
+_CHANGING_OPTIONS = ("transform", "postprocess", "transformVars")
 _METADATA_MAX, _METADATA_CHARS, _KEY_CHARS = 15, 512, 64
 _NESTED_MAX = 5
 
@@ -70,11 +71,11 @@ class _Config:
         self._note_unread()
         prompts = list(self._source.prompts(self._config["prompts"]))
         tests = [self._prepared(where, test) for where, test in self._tests()]
-        datasets = {prompt.label: self._dataset(prompt, tests) for prompt in prompts}
+        datasets = [(prompt.label, self._dataset(prompt, tests)) for prompt in prompts]
         for provider in list(providers_of(self._providers(), self._findings)) or [None]:
             fields = {"iter_max": 1, **(provider.fields if provider else {}), **self._evaluator()}
             name = self._into.add_settings(name_of(provider.label if provider else "default", "provider"), fields)
-            for label, dataset in datasets.items():
+            for label, dataset in datasets:
                 if dataset and (not provider or not provider.prompts or label in provider.prompts):
                     self._into.runs.append((dataset, name))
         return self._into
@@ -148,8 +149,8 @@ class _Config:
             except NotCarried as error:
                 self._findings.leave_out(test.where, f"prompt {prompt.label}", str(error))
                 continue
-            if "answer" in test.fields:
-                request.pop("system_instructions", None)
+            if "answer" in test.fields and request.pop("system_instructions", None):
+                self._findings.change(test.where, "the system message", GIVEN_ANSWER)
             rows.append({"custom_id": f"test-{number}", **request, **test.fields})
         return self._into.add_dataset(name_of(prompt.label, "prompt"), rows)
 
@@ -163,32 +164,36 @@ class _Config:
         return _Test(where, variables, test["options"], fields)
 
     def _judged(self, where: str, test: Fields, variables: "_Variables") -> dict[str, Any]:
-        options, assertions = test["options"], as_list(test["assert"])
-        code = sorted(set(options) - _TEST_OPTIONS)
-        for name in code:
-            self._findings.leave_out(where, f"options.{name}", "Redraft has no counterpart")
-        if assertions and any(name in options for name in ("transform", "postprocess", "transformVars")):
+        """Return the rubric and the threshold of a test."""
+        self._note_options(where, test["options"])
+        if test["assert"] and any(name in test["options"] for name in _CHANGING_OPTIONS):
             why = "options of the test change the answer or the variables by code before"
             self._findings.leave_out(where, "all assertions of the test", why)
             return {}
-        if "provider" in options:
-            self._note_evaluator(where, options["provider"])
-        carried = [self._parts(where, each, variables) for each in assertions]
+        carried = [self._parts(where, each, variables) for each in test["assert"]]
         parts = [part for each in carried for part in each]
-        if not parts:
-            why = "there is no criterion; give criteria with --crit"
-            self._findings.leave_out(where, "the evaluation of the test", why)
-            return {}
         try:
+            _ensure_some(parts)
             if (threshold := test.get("threshold")) is None:
                 return all_required(parts, is_hidden=self._is_hidden)
-            if not all(carried):
-                self._findings.change(where, "the threshold", "assertions are left out, so scores differ")
+            self._note_threshold(where, parts, is_whole=all(carried))
             # Not a number is below every threshold
             return weighted(parts, threshold if is_number(threshold) else -1, is_hidden=self._is_hidden)
         except NotCarried as error:
-            self._findings.leave_out(where, "the assertions of the test", str(error))
+            self._findings.leave_out(where, "the evaluation of the test", str(error))
             return {}
+
+    def _note_options(self, where: str, options: Fields) -> None:
+        for name in sorted(set(options) - _TEST_OPTIONS):
+            self._findings.leave_out(where, f"options.{name}", "Redraft has no counterpart")
+        if "provider" in options:
+            self._note_evaluator(where, options["provider"])
+
+    def _note_threshold(self, where: str, parts: list[Part], *, is_whole: bool) -> None:
+        if not is_whole:
+            self._findings.change(where, "the threshold", "assertions are left out, so scores differ")
+        if any(part.fields["kind"] == "binary" for part in parts):
+            self._findings.change(where, "the threshold", "a verdict of a model counts as 0 or 1")
 
     def _parts(self, where: str, given: Any, variables: "_Variables") -> list[Part]:
         assertion = self._resolved(given)
@@ -275,6 +280,11 @@ class _Variables:
             return value
 
         return fill(template, value_of)
+
+
+def _ensure_some(parts: list[Part]) -> None:
+    if not parts:
+        raise NotCarried("there is no criterion; give criteria with --crit")
 
 
 def _merged(default: Fields, test: Fields) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def parts_of(assertion: Fields, render: Render, load: Load) -> Iterator[Part]:
         yield Part(name, _KINDS[base](value, threshold), weight)
     elif base in _NEGATED:
         yield Part(name, _NEGATED[base](value), weight)
+    elif not weight:
+        raise NotCarried("a negation without weight has no counterpart")
     else:
         yield Part(name, _KINDS[base](value, threshold), weight, is_fault=True)
 
@@ -77,7 +79,7 @@ def notes_on(assertion: Fields) -> Iterator[str]:
     if kind == "similar":
         yield "the evaluator rates the similarity, which promptfoo computed from embeddings"
     if kind == "g-eval" or (kind == "llm-rubric" and assertion.get("threshold") is not None):
-        yield "the evaluator chooses one of six levels, of which 4 and 5 pass, instead of any number"
+        yield "the evaluator chooses one of six levels instead of any number"
 
 
 def _ensure_plain(assertion: Fields) -> None:

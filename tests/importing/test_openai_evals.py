@@ -92,6 +92,12 @@ def test_a_multi_grader_beside_others_is_listed(tmp_path: Path):
     )
 
 
+def test_a_multi_grader_of_scores_of_another_range_is_listed(tmp_path: Path):
+    judge = {"type": "score_model", "name": "s", "input": [{"role": "user", "content": SAMPLE}], "range": [0, 100]}
+    multi = {"type": "multi", "name": "m", "graders": {"a": judge}, "calculate_output": "a / 100"}
+    assert "m: a score of its formula is not from 0 to 1" in left_out(openai(tmp_path, multi, [ROW]))
+
+
 def test_two_evaluator_models_are_one_and_the_other_is_listed(tmp_path: Path):
     graders = [
         {

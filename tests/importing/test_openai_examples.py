@@ -90,9 +90,7 @@ def test_structured_outputs(tmp_path: Path):
         run_of(rows, "responses", "mini", input_messages=messages, model="gpt-4.1-mini", sampling_params=responses),
     )
     assert left_out(done) == []
-    assert changed(done) == [
-        "General Evaluator: the evaluator chooses one of six levels, of which 4 and 5 pass, instead of any number"
-    ]
+    assert changed(done) == ["General Evaluator: the evaluator chooses one of six levels instead of any number"]
     assert done.runs == [("our-eval-gpt-4-1", "our-eval-gpt-4-1"), ("our-eval-mini", "our-eval-mini")]
     (item,) = items(done, "our-eval-mini")
     request = item.request
@@ -182,6 +180,7 @@ def test_completion_monitoring(tmp_path: Path):
     ]
     done = openai(tmp_path / "b", whole, *runs, exported)
     assert left_out(done) == []
+    assert changed(done) == ["the system message: the answer is given, so that no generator sees it"]
     judged, new = items(done, "our-eval-v1-run"), items(done, "our-eval-again")
     assert isinstance(judged[0].request, EvaluateAnswer)
     assert (judged[0].request.instruct, judged[0].request.answer) == ("- news 1", "News 1!")
@@ -369,7 +368,7 @@ def test_multi_grader_of_the_guide(tmp_path: Path):
     assert done.datasets["eval"][0]["score_threshold"] == 0.8
     (item,) = items(done)
     assert checks(item)[0]["value"]["properties"] == {"name": {"enum": ["Ann"]}}
-    assert found["text-score"]["anchors"]["4"] == "a similarity of 0.8, where 1 is the same text"
+    assert set(found["text-score"]["anchors"]) == {"0", "5"}
 
 
 def test_answers_in_the_items(tmp_path: Path):

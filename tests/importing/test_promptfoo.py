@@ -60,11 +60,11 @@ def test_negated_assertions_pass_where_the_assertion_fails(tmp_path: Path, asser
 
 def test_a_negation_without_a_check_needs_another_criterion_and_no_threshold(tmp_path: Path):
     assert left_out(one_test(tmp_path, {"type": "not-is-json"})) == [
-        "the assertions of the test: a rubric needs a criterion that can be met"
+        "the evaluation of the test: a rubric needs a criterion that can be met"
     ]
     both = [{"type": "not-is-json"}, {"type": "contains", "value": "a"}]
     assert left_out(one_test(tmp_path, *both, threshold=0.5)) == [
-        "the assertions of the test: a criterion that must not be met has another score with a threshold"
+        "the evaluation of the test: a criterion that must not be met has another score with a threshold"
     ]
 
 
@@ -106,7 +106,7 @@ def test_an_assertion_that_cannot_be_carried_is_listed_and_no_criterion(tmp_path
 
 def test_all_weights_0_are_no_criterion(tmp_path: Path):
     done = one_test(tmp_path, {"type": "contains", "value": "a", "weight": 0})
-    assert left_out(done) == ["the assertions of the test: a rubric needs a criterion that can be met"]
+    assert left_out(done) == ["the evaluation of the test: a rubric needs a criterion that can be met"]
 
 
 def test_a_weight_of_0_is_reported_and_fails_nothing(tmp_path: Path):
@@ -122,6 +122,42 @@ def test_a_threshold_is_that_of_the_weighted_score(tmp_path: Path):
     assert changed(done) == ["the threshold: assertions are left out, so scores differ"]
     for wrong in (2, "0.5", True):
         assert "is not from 0 to 1" in left_out(one_test(tmp_path, a, threshold=wrong))[0]
+
+
+def test_a_scale_with_a_threshold_of_the_test_has_no_mark_for_a_pass(tmp_path: Path):
+    scale, rubric = {"type": "g-eval", "value": "Clear", "threshold": 0.5}, {"type": "llm-rubric", "value": "Right"}
+    done = one_test(tmp_path, scale, rubric, threshold=0.6)
+    assert criteria(done)["g-eval"]["anchors"] == {"0": "a score of 0", "5": "a score of 1"}
+    assert "the threshold: a verdict of a model counts as 0 or 1" in changed(done)
+
+
+def test_a_negation_without_weight_is_listed(tmp_path: Path):
+    done = one_test(tmp_path, {"type": "contains", "value": "a"}, {"type": "not-is-json", "weight": 0})
+    assert left_out(done) == ["assertion not-is-json: a negation without weight has no counterpart"]
+    assert verdict(items(done)[0], '"a"')
+
+
+def test_two_prompts_of_one_label_are_both_run(tmp_path: Path):
+    prompts = [{"raw": "One", "label": "same"}, {"raw": "Two", "label": "same"}]
+    config = {"prompts": prompts, "providers": ["openai:gpt-x"], "tests": [{}]}
+    done = promptfoo(tmp_path, json.dumps(config))
+    assert done.runs == [("same", "openai-gpt-x"), ("same-2", "openai-gpt-x")]
+    assert [rows[0]["instruct"] for rows in done.datasets.values()] == ["One", "Two"]
+
+
+def test_a_system_message_of_a_given_answer_is_told(tmp_path: Path):
+    config = {"prompts": ["file://p.json"], "providers": [], "tests": [{"providerOutput": "x"}]}
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    done = promptfoo(tmp_path, json.dumps(config), p__json=messages)
+    assert changed(done) == ["the system message: the answer is given, so that no generator sees it"]
+
+
+def test_a_provider_with_a_server_of_its_own_is_listed(tmp_path: Path):
+    provider = {"id": "openai:gpt-x", "config": {"apiBaseUrl": "http://10.0.0.1/v1"}}
+    config = {"prompts": ["a"], "providers": [provider], "tests": [{}]}
+    done = promptfoo(tmp_path, json.dumps(config))
+    assert left_out(done)[-1].startswith("provider openai:gpt-x: Redraft has no such provider")
+    assert done.settings == {"default": {"iter_max": 1}}
 
 
 def test_lists_of_variables_are_tests_of_their_own(tmp_path: Path):
