@@ -41,6 +41,16 @@ def test_the_best_and_the_newest_iteration_are_open(visitor: Visitor, long: str)
     visitor.check_accessible(in_the_dark=True)
 
 
+def test_the_same_answer_whose_rating_is_wrong_is_open(reader: Reader, model_server: ModelServer, stored: Stored):
+    model_server.script(generate=["One answer.", "One answer."], evaluate=[0.4])
+    page = reader.go(f"/jobs/{stored(candidates=2, iter_max=1)}/iterations")
+    [other] = [each for each in page.all("details") if text_of(each).startswith("Candidate 2, the same answer")]
+    page = reader.press("Rate", {"I agree": True, "Your score": "most of it"}, inside=other)
+    [other] = [each for each in page.all("details") if text_of(each).startswith("Candidate 2, the same answer")]
+    assert "open" in other.attrib
+    assert "Nothing was changed." in text_of(other)
+
+
 def test_a_long_answer_has_an_outline(reader: Reader, long: str):
     page = reader.go(f"/jobs/{long}/iterations")
     newest = page.by_id("iteration-3")
