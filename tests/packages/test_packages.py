@@ -79,6 +79,7 @@ def test_metadata_is_complete_and_its_text_has_no_links_into_the_checkout(name: 
     assert metadata["Summary"]
     assert metadata.get_all("Classifier")
     text = str(metadata.get_payload())
+    assert [extra for extra in metadata.get_all("Provides-Extra", []) if f"`redraft[{extra}]`" not in text] == []
     assert len(text) > 1000
     assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
 
