@@ -187,7 +187,7 @@ def _call_row(call: PlacedCall, score: float | None) -> Row:
         f"attempt {call.attempt}" if call.attempt > 1 else "",
         "cached" if call.cached else "",
         _cause(call) if call.status == "failed" else "",
-        f"before the verdict of iteration {call.iteration - 1}" if is_early else "",
+        f"before verdict {call.iteration - 1}" if is_early else "",
     ]
     return Row(
         id=call.id,

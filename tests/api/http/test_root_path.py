@@ -76,7 +76,7 @@ def test_the_api_names_addresses_beneath_the_path(site: httpx2.Client):
     assert document["servers"] == [{"url": ROOT}]
     assert "/v1/jobs" in document["paths"]
     moved = site.post(f"{ROOT}/jobs/{job['id']}/cancel")
-    assert (moved.status_code, moved.headers["location"]) == (303, f"{ROOT}/jobs/{job['id']}?notice=canceled")
+    assert (moved.status_code, moved.headers["location"]) == (303, f"{ROOT}/jobs/{job['id']}?notice=canceled#state")
 
 
 def test_signing_in_leads_back_beneath_the_path(start_api: Callable[..., ApiServer], services: Services):

@@ -136,6 +136,15 @@ def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     assert focused(page) == "state"
 
 
+def test_a_button_that_leaves_gives_the_focus_to_the_state(visitor: Visitor, services: Services, submit_job: Submit):
+    job_id = submit_job()
+    page = visitor.go(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Cancel").focus()
+    lifecycle.cancel(services, job_id)
+    expect(page.locator("#state")).to_contain_text("canceled")
+    expect(page.locator("#state")).to_be_focused()
+
+
 def test_start_score_and_end_are_announced_once(visitor: Visitor, services: Services, submit_job: Submit):
     job_id = submit_job(instruct="Why?", iter_max=2)
     page = visitor.go(f"/jobs/{job_id}")

@@ -166,7 +166,7 @@ def test_speculative_calls_and_audits_are_named(
     model_server.script(generate=["One.", "Two."], evaluate=[0.3, 0.9, 0.5, 0.6])
     job_id = stored(iter_max=2, evaluation={"when": "overlap", "audit": "openai:auditor"})
     lines = lines_of(reader.go(f"/jobs/{job_id}/calls"))
-    [early] = [line for line in lines if "before the verdict of iteration 1" in line]
+    [early] = [line for line in lines if "before verdict 1" in line]
     assert early.startswith("generate before")
     audit = lines[[line.startswith("Audit") for line in lines].index(True) :]
     assert [line.split()[:2] for line in audit[1:]] == [["evaluate", "auditor"]] * 2
@@ -265,6 +265,7 @@ def test_a_row_shows_its_details_beside_the_tree(visit: Callable[..., Visitor], 
     page.get_by_role("link", name="Close").click()
     expect(details).to_have_count(0)
     expect(page.locator(".pick", has_text="evaluate").first).to_be_focused()
+    expect(page).to_have_url(re.compile(r"/calls$"))
     assert loads == []
 
 

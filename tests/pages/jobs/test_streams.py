@@ -104,6 +104,10 @@ def test_texts_are_sent_at_intervals_and_nothing_of_them_is_lost():
     assert "aaaaa" in str(shown[-1]["html"])
 
 
+def test_a_new_job_streams_unless_its_form_says_otherwise(reader: Reader):
+    assert "checked" in reader.go("/new").field("Show the answer while it is generated").attrib
+
+
 def test_only_jobs_that_stream_are_followed_by_the_stream_of_pages(reader: Reader, submit_job: Submit):
     for stream in (False, True):
         job_id = submit_job(stream=stream)

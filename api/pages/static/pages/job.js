@@ -25,15 +25,16 @@
     else return;
     event.preventDefault();
   }
-  // On a narrow screen the details are below the tree. When they are closed, their row gets the focus back.
-  // The address names the selected row, so that a reload selects it again.
-  function onSwap(event) {
-    const source = event.detail?.ctx?.sourceElement;
-    if (source?.matches?.(".trace a")) history.replaceState(history.state, "", source.getAttribute("hx-get"));
-    const details = document.getElementById("selected");
+  // The address names the selected row, so that a reload selects it again. On a narrow screen the details are below the
+  // tree, and get the focus. When they are closed, their row gets the focus back.
+  function onSwap() {
     const row = pickedRow();
-    if (details && row !== picked && details.getBoundingClientRect().top > window.innerHeight * 0.8) details.focus();
-    if (!details && picked && document.activeElement === document.body) document.getElementById(picked)?.querySelector(".pick").focus();
+    if (row === picked) return;
+    const details = document.getElementById("selected");
+    const link = document.getElementById(row ?? picked)?.querySelector(".pick");
+    history.replaceState(history.state, "", row ? link.getAttribute("hx-get") : location.pathname);
+    if (!details) link?.focus();
+    else if (details.getBoundingClientRect().top > window.innerHeight * 0.8) details.focus();
     picked = row;
   }
 

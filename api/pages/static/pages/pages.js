@@ -196,6 +196,7 @@
   }
   // After a swap that a person asked for, the focus goes to the successor of what they used. Changed states are announced.
   const announced = new Map();
+  let lastFocused = null;
   function onSwap(event) {
     refresh();
     clearDraft();
@@ -207,15 +208,20 @@
       announced.set(element.id, element.dataset.announce);
       if (before !== undefined && before !== element.dataset.announce) announce(element.dataset.announce);
     }
-    if (event.detail?.ctx?.sourceElement?.dataset?.live === undefined && document.activeElement === document.body) {
-      document.querySelector("[data-successor], #form-errors")?.focus();
-    }
+    if (document.activeElement !== document.body) return;
+    const isAsked = event.detail?.ctx?.sourceElement?.dataset?.live === undefined;
+    const successor = isAsked ? document.querySelector("[data-successor], #form-errors") : null;
+    // A page may have removed what had the focus, such as the button of a job that has ended.
+    const hasLeft = lastFocused !== null && !lastFocused.isConnected;
+    if (successor) successor.focus();
+    else if (hasLeft) document.getElementById("state")?.focus({ preventScroll: true });
   }
   function refresh() {
     updateTimes();
     followAll();
   }
 
+  document.addEventListener("focusin", (event) => { lastFocused = event.target; });
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
   document.addEventListener("submit", onSubmit);
