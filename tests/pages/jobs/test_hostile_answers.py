@@ -59,7 +59,8 @@ def check_harmless(page: Page) -> None:
     assert page.locator('a[href^="javascript:" i], a[href^="data:" i], main img, main script, main iframe').count() == 0
     assert (
         page.locator(
-            "main [onerror], main [hx-on\\:htmx\\:load], main [hx-get]:not([data-key], .pick, .details a), main [data-live]"
+            "main [onerror], main [hx-on\\:htmx\\:load], main [data-live], "
+            "main [hx-get]:not([data-key], .pick, .details a)"
         ).count()
         == 0
     )
