@@ -108,6 +108,8 @@ def start() -> None:
     No signal handler of Celery calls this: Celery would ignore an exception, and the worker would have no timers.
     """
     schedule.start()
+    if services.traces is not None:
+        services.traces.start()
     try:
         services.providers.warm_up()
     except RedraftError as error:

@@ -1,14 +1,13 @@
 """The session manager of the MCP SDK for streamable HTTP, without sessions: any API process can serve any request."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from redraft.mcp.api_client import ApiClient
 from redraft.mcp.stdio import in_process_client
-from redraft.mcp.tool_server import Context, build
+from redraft.mcp.tool_server import build
 
 
 @asynccontextmanager
@@ -17,11 +16,7 @@ async def manager(
 ) -> AsyncGenerator[StreamableHTTPSessionManager]:
     """Run a session manager whose tools send requests to `app`, with the headers `passed_on` of the caller."""
     async with in_process_client(app) as client:
-
-        def api_of(context: Context) -> ApiClient:
-            found: Mapping[str, str] = context.request.headers if context.request else {}
-            return ApiClient(client, {name: found[name] for name in passed_on if name in found})
-
-        served = StreamableHTTPSessionManager(build(api_of), stateless=True, max_request_body_size=max_body_bytes)
+        server = build(client, passed_on)
+        served = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=max_body_bytes)
         async with served.run():
             yield served

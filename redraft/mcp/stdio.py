@@ -9,7 +9,6 @@ import httpx2
 from mcp.server.stdio import stdio_server
 from uvicorn.importer import import_from_string
 
-from redraft.mcp.api_client import ApiClient
 from redraft.mcp.tool_server import build
 from redraft.settings import Settings
 
@@ -55,6 +54,6 @@ async def _app(settings: Settings) -> AsyncGenerator[Any]:
 
 
 async def _serve(client: httpx2.AsyncClient) -> None:
-    server = build(lambda _context: ApiClient(client))
+    server = build(client)
     async with stdio_server() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())

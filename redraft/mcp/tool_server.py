@@ -1,24 +1,26 @@
 """The server of the MCP SDK: lists the tools, and runs them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+import httpx2
 import mcp_types as types
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from redraft.domain.jobs.ids import read_traceparent
 from redraft.mcp.api_client import ApiClient, ToolError
 from redraft.mcp.tools import INSTRUCTIONS, TOOLS, Report, Tool
 
 Context = ServerRequestContext[Any, Any]
 
 
-def build(api_of: Callable[[Context], ApiClient]) -> Server[Any]:
-    """Build the server. `api_of` returns the API with the credentials of the caller of a request."""
+def build(client: httpx2.AsyncClient, passed_on: Sequence[str] = ()) -> Server[Any]:
+    """Build the server, whose tools send requests by `client`, with the headers `passed_on` of the caller."""
 
     async def list_tools(_context: Context, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=_described_tools())
@@ -27,8 +29,9 @@ def build(api_of: Callable[[Context], ApiClient]) -> Server[Any]:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}.")
+        api = ApiClient(client, _headers_of(context, passed_on))
         try:
-            result = await tool.run(api_of(context), params.arguments or {}, _report_of(context))
+            result = await tool.run(api, params.arguments or {}, _report_of(context))
         except ToolError as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
         text = json.dumps(result, ensure_ascii=False)
@@ -58,6 +61,15 @@ def _described(tool: Tool) -> types.Tool:
         output_schema=tool.result.model_json_schema(mode="serialization"),
         annotations=types.ToolAnnotations(read_only_hint=not tool.changes, destructive_hint=False),
     )
+
+
+def _headers_of(context: Context, passed_on: Sequence[str]) -> dict[str, str]:
+    received: Mapping[str, str] = context.request.headers if context.request else {}
+    headers = {name: received[name] for name in passed_on if name in received}
+    # On stdio, a host has no headers
+    trace = (context.meta or {}).get("traceparent")
+    parent = read_traceparent(trace) if isinstance(trace, str) else None
+    return {**headers, "traceparent": str(parent)} if parent else headers
 
 
 def _report_of(context: Context) -> Report | None:

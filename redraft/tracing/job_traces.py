@@ -13,6 +13,7 @@ from redraft.settings import Settings
 from redraft.storage.engine.unit_of_work import Database
 
 if TYPE_CHECKING:
+    from redraft.tracing.histories import Trace
     from redraft.tracing.otlp import OtlpExporter
 
 log = structlog.get_logger()
@@ -21,7 +22,8 @@ _WAITING_MAX = 10_000
 _BATCH = 50
 # A worker that is stopped, or whose job is canceled, records its last replies in this time
 _SETTLE_S = 0.5
-_LAST_EXPORTS_S = 5.0
+# Not longer than a command without a server gives its worker to stop
+_LAST_EXPORTS_S = 4.0
 _QUIET_S = 60.0
 
 
@@ -37,7 +39,7 @@ def open_traces(settings: Settings, database: Database) -> "JobTraces | None":
 
 
 class JobTraces:
-    """A bounded queue of ended jobs, and the thread that exports their traces. The thread starts with the first job."""
+    """A bounded queue of ended jobs, and the thread that exports their traces."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
@@ -56,6 +58,10 @@ class JobTraces:
         except queue.Full:
             self._warn("traces_dropped", reason=f"{_WAITING_MAX} ended jobs already wait for the export.")
             return
+        self.start()
+
+    def start(self) -> None:
+        """Start the thread, if it has not started. A worker does so at once, because the thread imports the SDK."""
         with self._lock:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
@@ -67,7 +73,7 @@ class JobTraces:
             self._closing.set()
         if self._thread is None:
             return
-        self._thread.join(min(_LAST_EXPORTS_S, self._settings.shutdown_grace_s))
+        self._thread.join(_LAST_EXPORTS_S)
         exporter = self._exporter
         if exporter is not None:
             # Ends the waits between the attempts of an export
@@ -99,15 +105,23 @@ class JobTraces:
         return batch
 
     def _export(self, exporter: "OtlpExporter", batch: list[tuple[str, int]]) -> None:
+        traces = [trace for each in batch if (trace := self._read(*each)) is not None]
+        try:
+            is_accepted = exporter.export(traces)
+        except Exception as error:  # noqa: BLE001 - an error must not end the thread
+            self._warn("traces_not_exported", reason=f"{type(error).__name__}: {error}")
+            return
+        if not is_accepted:
+            self._warn("traces_not_exported", reason="The OTLP receiver did not accept them.")
+
+    def _read(self, job_id: str, continuation: int) -> "Trace | None":
         from redraft.tracing.histories import read_trace
 
         try:
-            with_content = self._settings.trace_content
-            found = [read_trace(self._database, *each, with_content=with_content) for each in batch]
-            if not exporter.export([trace for trace in found if trace is not None]):
-                self._warn("traces_not_exported", reason="The OTLP receiver did not accept them.")
-        except Exception as error:  # noqa: BLE001 - a trace must not end the thread
+            return read_trace(self._database, job_id, continuation, with_content=self._settings.trace_content)
+        except Exception as error:  # noqa: BLE001 - the traces of other jobs are exported all the same
             self._warn("traces_not_exported", reason=f"{type(error).__name__}: {error}")
+            return None
 
     def _warn(self, event: str, reason: str) -> None:
         """Log a warning, but not more than one in a minute."""

@@ -219,11 +219,16 @@ def test_a_job_belongs_to_the_trace_of_the_agent(open_api: Callable[..., ApiServ
     api = open_api()
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-    async def work(client: Client) -> str:
-        return (await client.call_tool("generate_answer", ASKED)).structured_content["id"]
+    async def work(client: Client) -> list[str]:
+        by_header = await client.call_tool("generate_answer", ASKED)
+        traceparent = f"00-{trace_id[::-1]}-00f067aa0ba902b7-01"
+        by_meta = await client.call_tool("generate_answer", ASKED, meta={"traceparent": traceparent})
+        wrong = await client.call_tool("generate_answer", ASKED, meta={"traceparent": "none\n"})
+        return [each.structured_content["id"] for each in (by_header, by_meta, wrong)]
 
-    job_id = over_http(api, work, traceparent=f"00-{trace_id}-00f067aa0ba902b7-01")
-    assert api.client().get(f"/v1/jobs/{job_id}").json()["trace_id"] == trace_id
+    job_ids = over_http(api, work, traceparent=f"00-{trace_id}-00f067aa0ba902b7-01")
+    found = [api.client().get(f"/v1/jobs/{job_id}").json()["trace_id"] for job_id in job_ids]
+    assert found == [trace_id, trace_id[::-1], trace_id]
 
 
 def test_a_wait_ends_when_the_server_stops(
