@@ -16,6 +16,7 @@ from redraft.importing.texts import Path as FieldPath
 from redraft.importing.values import Fields, as_list, as_object, is_number
 
 _TASKS = ("input", "question", "prompt", "query", "instruct", "instruction", "task")
+_SOURCE = {"type", "source", "input_messages", "model", "sampling_params"}
 _DEFAULT_THRESHOLD = 0.8
 _METADATA_CHARS, _METADATA_MAX = 512, 14
 
@@ -112,6 +113,11 @@ class _Eval:
             kind = look_up(source, ("source", "type"))
             why = f"its items are stored as {kind}; export them, and import their file together with the run"
             self._findings.leave_out(place, f"run {run.get('name') or run.get('id')}", why)
+        else:
+            for field in sorted(set(as_object(source.get("source"))) - {"type", "id"}):
+                self._findings.leave_out(place, f"source.{field}", "all items that are given are used")
+        for field in sorted(set(source) - _SOURCE):
+            self._findings.leave_out(place, f"data_source.{field}", "Redraft has no such field")
         rows = [self._row(where, item, number, source) for number, (where, item) in enumerate(items, 1)]
         name = name_of(str(run.get("name") or run.get("id") or ""), "run")
         self._add(f"{self._name}-{name}", [row for row in rows if row], self._generator(place, source))

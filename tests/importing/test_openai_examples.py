@@ -179,7 +179,7 @@ def test_completion_monitoring(tmp_path: Path):
         for n in (1, 2)
     ]
     done = openai(tmp_path / "b", whole, *runs, exported)
-    assert left_out(done) == []
+    assert left_out(done) == ["source.metadata: all items that are given are used"]
     assert changed(done) == ["the system message: the answer is given, so that no generator sees it"]
     judged, new = items(done, "our-eval-v1-run"), items(done, "our-eval-again")
     assert isinstance(judged[0].request, EvaluateAnswer)
