@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias
 
 from redraft_client._base import JobState, ResponseModel, RunState
 '''
-_REQUESTS = f'''"""The fields of request bodies, from the API's description. {_NOTE}
+_REQUESTS = f'''"""The fields of request bodies and the filters of lists, from the API's description. {_NOTE}
 
 The server fills in the defaults, and validates all values.
 """
@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Required, TypedDict
 '''
+_FILTERED = frozenset({"list_jobs", "list_run_items", "get_calibration"})
 _BASES = {"Job": "JobState", "Run": "RunState"}
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _WIDTH = 116
@@ -56,9 +57,29 @@ def models_page() -> str:
 
 
 def requests_page() -> str:
-    """Return the module of all request bodies."""
-    names = sorted(_request_names())
-    return _REQUESTS + "".join(_typed_dict(name, _schemas()[name]) for name in names)
+    """Return the module of all request bodies, and of the filters of lists."""
+    schemas = {name: _schemas()[name] for name in _request_names()} | dict(_filters())
+    return _REQUESTS + "".join(_typed_dict(name, schemas[name]) for name in sorted(schemas))
+
+
+def _filters() -> Iterator[tuple[str, Schema]]:
+    """Yield the query parameters of the lists with filters as schemas."""
+    for operations in _description()["paths"].values():
+        operation = operations.get("get", {"operationId": ""})
+        if operation["operationId"] in _FILTERED:
+            found = dict(_parameter(each) for each in operation["parameters"] if each["in"] == "query")
+            yield operation["operationId"].title().replace("_", ""), {"properties": found}
+
+
+def _parameter(parameter: Schema) -> tuple[str, Schema]:
+    schema = {key: value for key, value in parameter["schema"].items() if key != "description"}
+    if "items" in schema:
+        schema = {"anyOf": [schema["items"], schema]}
+    if "description" in parameter:
+        schema["description"] = parameter["description"]
+    if parameter["name"] == "metadata.KEY":
+        schema = {"type": "object", "additionalProperties": {"type": "string"}, "description": "Values by name."}
+    return parameter["name"].partition(".")[0], schema
 
 
 def _schemas() -> dict[str, Schema]:

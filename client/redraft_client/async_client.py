@@ -168,22 +168,22 @@ class AsyncJobs(_Part):
     async def get(self, job_id: str, *, include: Literal["iterations"] | None = None) -> Job:
         return await self._run(self._operations.fetch(get(path("jobs", job_id), {"include": include}), Job))
 
-    async def list(self, **filters: Any) -> JobPage:
+    async def list(self, **filters: Unpack[requests.ListJobs]) -> JobPage:
         """List jobs, newest first; `after=page.next_cursor` continues.
 
         The filters are those of `GET /v1/jobs`, such as `status="failed"`, `limit=100` or `metadata={"team": "docs"}`.
         """
         return await self._run(self._operations.fetch(get("/v1/jobs", filters), JobPage))
 
-    async def iterate(self, **filters: Any) -> AsyncGenerator[Job]:
+    async def iterate(self, **filters: Unpack[requests.ListJobs]) -> AsyncGenerator[Job]:
         """Yield all jobs that the filters select."""
-        page = await self.list(**{"limit": 100, **filters})
+        page = await self.list(**filters)
         while True:
             for job in page.data:
                 yield job
             if page.next_cursor is None:
                 return
-            page = await self.list(**{"limit": 100, **filters, "after": page.next_cursor})
+            page = await self.list(**{**filters, "after": page.next_cursor})
 
     async def wait(self, job_id: str, *, timeout_s: float = 900.0) -> Job:
         """Wait for the end of a job, good or bad, and return the job. Raises WaitTimeout."""
@@ -284,7 +284,7 @@ class AsyncRuns(_Part):
     async def list(self, *, limit: int = 20, after: str | None = None) -> RunPage:
         return await self._run(self._operations.fetch(get("/v1/runs", {"limit": limit, "after": after}), RunPage))
 
-    async def items(self, run_id: str, **filters: Any) -> RunItemPage:
+    async def items(self, run_id: str, **filters: Unpack[requests.ListRunItems]) -> RunItemPage:
         """List items with their results; `status`, `limit`, and `after=page.next_cursor`."""
         return await self._run(self._operations.fetch(get(path("runs", run_id, "items"), filters), RunItemPage))
 
@@ -331,6 +331,6 @@ class AsyncRatings(_Part):
     async def list(self, job_id: str) -> RatingList:
         return await self._run(self._operations.fetch(get(path("jobs", job_id, "ratings")), RatingList))
 
-    async def calibration(self, **filters: Any) -> CalibrationReport:
+    async def calibration(self, **filters: Unpack[requests.GetCalibration]) -> CalibrationReport:
         """Measure how far evaluators agree with people. The filters are those of `GET /v1/calibration`."""
         return await self._run(self._operations.fetch(get("/v1/calibration", filters), CalibrationReport))

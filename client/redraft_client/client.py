@@ -168,22 +168,22 @@ class Jobs(_Part):
     def get(self, job_id: str, *, include: Literal["iterations"] | None = None) -> Job:
         return self._run(self._operations.fetch(get(path("jobs", job_id), {"include": include}), Job))
 
-    def list(self, **filters: Any) -> JobPage:
+    def list(self, **filters: Unpack[requests.ListJobs]) -> JobPage:
         """List jobs, newest first; `after=page.next_cursor` continues.
 
         The filters are those of `GET /v1/jobs`, such as `status="failed"`, `limit=100` or `metadata={"team": "docs"}`.
         """
         return self._run(self._operations.fetch(get("/v1/jobs", filters), JobPage))
 
-    def iterate(self, **filters: Any) -> Generator[Job]:
+    def iterate(self, **filters: Unpack[requests.ListJobs]) -> Generator[Job]:
         """Yield all jobs that the filters select."""
-        page = self.list(**{"limit": 100, **filters})
+        page = self.list(**filters)
         while True:
             for job in page.data:
                 yield job
             if page.next_cursor is None:
                 return
-            page = self.list(**{"limit": 100, **filters, "after": page.next_cursor})
+            page = self.list(**{**filters, "after": page.next_cursor})
 
     def wait(self, job_id: str, *, timeout_s: float = 900.0) -> Job:
         """Wait for the end of a job, good or bad, and return the job. Raises WaitTimeout."""
@@ -284,7 +284,7 @@ class Runs(_Part):
     def list(self, *, limit: int = 20, after: str | None = None) -> RunPage:
         return self._run(self._operations.fetch(get("/v1/runs", {"limit": limit, "after": after}), RunPage))
 
-    def items(self, run_id: str, **filters: Any) -> RunItemPage:
+    def items(self, run_id: str, **filters: Unpack[requests.ListRunItems]) -> RunItemPage:
         """List items with their results; `status`, `limit`, and `after=page.next_cursor`."""
         return self._run(self._operations.fetch(get(path("runs", run_id, "items"), filters), RunItemPage))
 
@@ -331,6 +331,6 @@ class Ratings(_Part):
     def list(self, job_id: str) -> RatingList:
         return self._run(self._operations.fetch(get(path("jobs", job_id, "ratings")), RatingList))
 
-    def calibration(self, **filters: Any) -> CalibrationReport:
+    def calibration(self, **filters: Unpack[requests.GetCalibration]) -> CalibrationReport:
         """Measure how far evaluators agree with people. The filters are those of `GET /v1/calibration`."""
         return self._run(self._operations.fetch(get("/v1/calibration", filters), CalibrationReport))

@@ -56,7 +56,8 @@ class ApiError(RedraftError):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         request = f"(request {request_id})" if request_id else ""
-        super().__init__(" ".join(filter(None, (f"{status} {code}: {message}", self.advice, request))))
+        sentence = message if message.endswith((".", "!", "?", "…")) else f"{message}."
+        super().__init__(" ".join(filter(None, (f"{status} {code}: {sentence}", self.advice, request))))
 
 
 class ServerNotReached(RedraftError):

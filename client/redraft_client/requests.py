@@ -1,4 +1,4 @@
-"""The fields of request bodies, from the API's description. `make docs` generates this file.
+"""The fields of request bodies and the filters of lists, from the API's description. `make docs` generates this file.
 
 The server fills in the defaults, and validates all values.
 """
@@ -235,6 +235,23 @@ class GenerateAnswer(TypedDict, total=False):
     """Publish the answer's text while it is written."""
 
 
+class GetCalibration(TypedDict, total=False):
+    evaluator_model: str | None
+    """As provider:name."""
+    profile: str | None
+    profile_version: str | None
+    criterion: str | None
+    """The id of a criterion; by default all criteria."""
+    precision: float
+    """The minimum precision: of the answers at or above the proposed threshold, people must have passed this
+    share.
+    """
+    created_after: str | None
+    """Ratings at this time or later."""
+    created_before: str | None
+    """Ratings before this time."""
+
+
 class GroundingOptions(TypedDict, total=False):
     """How an answer must use its sources. If there are no sources, the answer has to say so and ask for them."""
     mode: Literal['simple', 'grounded', 'analytical', 'conversational']
@@ -344,6 +361,36 @@ class LineCount(TypedDict, total=False):
     """At least this number."""
     max: int | None
     """At most this number."""
+
+
+class ListJobs(TypedDict, total=False):
+    limit: int
+    after: str | None
+    """`next_cursor` of the previous page."""
+    status: Literal['queued', 'running', 'succeeded', 'failed', 'canceled'] | list[Literal['queued', 'running', 'succeeded', 'failed', 'canceled']]
+    """Jobs with this status. Repeatable."""
+    outcome: Literal['queued', 'running', 'accepted', 'not_accepted', 'not_evaluated', 'failed', 'canceled'] | list[Literal['queued', 'running', 'accepted', 'not_accepted', 'not_evaluated', 'failed', 'canceled']]
+    """Jobs with this outcome: the status, and for an answer its verdict. Repeatable."""
+    stop_reason: Literal['answered', 'accepted', 'iteration_limit', 'plateau', 'unchanged', 'budget_exhausted', 'deadline_exceeded', 'evaluator_error', 'evaluation_skipped', 'canceled', 'error'] | None
+    kind: Literal['generate_answer', 'evaluate_answer', 'rescore_answers'] | None
+    model: str | None
+    """Jobs whose first iteration used this generator."""
+    run_id: str | None
+    """Jobs that are items of this run."""
+    created_after: str | None
+    created_before: str | None
+    order: Literal['asc', 'desc']
+    """The order by time of creation; `desc` lists the newest job first."""
+    metadata: dict[str, str]
+    """Values by name."""
+
+
+class ListRunItems(TypedDict, total=False):
+    limit: int
+    after: str | None
+    """`next_cursor` of the previous page."""
+    status: Literal['queued', 'running', 'succeeded', 'failed', 'canceled', 'invalid'] | list[Literal['queued', 'running', 'succeeded', 'failed', 'canceled', 'invalid']]
+    """Items with this status. Repeatable."""
 
 
 class MaxGrade(TypedDict, total=False):
