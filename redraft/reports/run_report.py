@@ -83,12 +83,14 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
         Figure("Pass rate", wording.share(rate), share_span if rate else "no answer has a verdict yet"),
         Figure("Items counted", f"{counts.judged} of {counts.total}", _left_out(counts)),
     ]
-    for name, value, span in (
-        wording.row("Mean score", report.final_score),
-        wording.row("Gain by the loop", report.uplift.gain, wording.change),
-    ):
-        missing = "no scores" if value == DASH else "no interval: only one row"
-        figures.append(Figure(name, value, missing if span == DASH else f"{_INTERVAL} {span}"))
+    name, value, span = wording.row("Mean score", report.final_score)
+    missing = "no scores" if value == DASH else "no interval: only one row"
+    figures.append(Figure(name, value, missing if span == DASH else f"{_INTERVAL} {span}"))
+    # Its interval is in a sentence of the first section
+    name, value, _ = wording.row("Gain by the loop", report.uplift.gain, wording.change)
+    figures.append(
+        Figure(name, value, f"first answers: {wording.score(report.uplift.first)}" if report.uplift.n else "no scores")
+    )
     return (*figures, Figure("Cost per accepted answer", price, f"{_total(report.costs)} in all"))
 
 
@@ -145,40 +147,21 @@ def _gaps(report: RunReport, unpriced_models: Sequence[str]) -> list[str]:
 
 def _items(tables_of: RunTables) -> Section:
     counts = tables_of.report.counts
-    rows = tuple((state, number(items)) for state in _STATES if (items := getattr(counts, state)))
-    total = f"{count(counts.total, 'item')} from {count(counts.rows, 'row')} of the dataset." if rows else "None."
-    tables = [Table("Items by state", ("State", "Items"), rows)] if rows else []
-    if reasons := Counter(words for item in tables_of.items if (words := stop_words(item))):
-        why = tuple((words, number(items)) for words, items in reasons.most_common())
-        tables.append(Table("Why they ended", ("Reason", "Items"), why))
-    return Section("items", "Items", (total,), tuple(tables))
+    total = (
+        f"{count(counts.total, 'item')} from {count(counts.rows, 'row')} of the dataset." if counts.total else "None."
+    )
+    reasons = Counter(words for item in tables_of.items if (words := stop_words(item)))
+    why = tuple((words, number(items)) for words, items in reasons.most_common())
+    return Section("items", "Items", (total,), (Table("Why they ended", ("Reason", "Items"), why),) if why else ())
 
 
 def _loop(report: RunReport) -> Section:
+    """Say in sentences what the loop changed. The headline has the scores before and after."""
     uplift, judged, words = report.uplift, report.counts.judged, report.uplift.words
-    tables: list[Table] = []
     if uplift.n < judged:
         which = f"the {count(uplift.n, 'item')} of {judged} whose first answer has a score, too"
         words = (f"Compared here: {which}; the mean score above is of all.", *words)
-    if uplift.n:
-        scores = (
-            ("First answer", wording.score(uplift.first), DASH),
-            # The interval is computed from all evaluated items
-            (
-                "Returned answer",
-                wording.score(uplift.returned),
-                wording.span(report.final_score) if uplift.n == judged else DASH,
-            ),
-            wording.row("Difference", uplift.gain, wording.change),
-        )
-        tables.append(Table("First answers against returned ones", ("", "Mean score", _INTERVAL), scores))
-        parts = (("Helped", uplift.helped), ("Hurt", uplift.hurt), ("Unchanged", uplift.unchanged))
-        rows = tuple(
-            (name, number(part.count), wording.share(part.share), wording.share_span(part.share))
-            for name, part in parts
-        )
-        tables.append(Table("Effect on the items", ("", "Items", "Share", _INTERVAL), rows))
-    return Section("loop", "Did iterating help?", words, tuple(tables))
+    return Section("loop", "Did iterating help?", words)
 
 
 def _iterations(yields: Sequence[IterationYield]) -> Section | None:
@@ -219,22 +202,22 @@ def _advice(report: RunReport) -> Section:
 
 def _scores(report: RunReport) -> Section | None:
     bins = list(zip(report.first_scores, report.final_scores, strict=True))
-    if not any(first.count or final.count for first, final in bins):
-        return None
     rows = tuple(
-        (f"{first.low:.1f} to {first.high:.1f}", number(first.count), number(final.count)) for first, final in bins
+        (f"{first.low:.1f} to {first.high:.1f}", number(first.count), number(final.count))
+        for first, final in bins
+        if first.count or final.count
     )
-    return Section("scores", "Scores", (), (Table("Items by score", ("Score", "First", "Returned"), rows),))
+    tables = (Table("Items by score", ("Score", "First", "Returned"), rows),)
+    return Section("scores", "Scores", (), tables) if rows else None
 
 
 def _costs(costs: Costs, accepted: int) -> Section:
     rows = (
-        ("Cost", _total(costs), wording.price(costs.per_accepted_usd) if accepted else DASH),
         ("Input tokens", number(costs.input_tokens), number(costs.input_tokens_per_accepted)),
         ("Output tokens", number(costs.output_tokens), number(costs.output_tokens_per_accepted)),
     )
     words = () if accepted else ("No answer was accepted, so there is no cost per accepted answer.",)
-    return Section("costs", "Costs", words, (Table("Costs", ("", "In all", "Per accepted answer"), rows),))
+    return Section("costs", "Tokens", words, (Table("Tokens", ("", "In all", "Per accepted answer"), rows),))
 
 
 def _times(report: RunReport) -> Section:

@@ -6,7 +6,7 @@ _VOID = frozenset({"meta"})
 _TAGS = frozenset(
     (
         *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2", "p"),
-        *("dl", "dt", "dd", "div", "ul", "li", "strong", "span", "i", "figure", "figcaption"),
+        *("dl", "dt", "dd", "div", "ul", "li", "strong", "span", "i", "figure", "figcaption", "details", "summary"),
         *("table", "caption", "thead", "tbody", "tr", "th", "td"),
         *("svg", "desc", "text", "line", "rect", "circle"),
     )

@@ -62,7 +62,6 @@ def test_pictures_have_names_and_tables_beside_them():
         assert {f"{key}-title", f"{key}-desc"} <= set(page.ids)
     assert text.count("<svg") == 4
     assert text.count('role="img"') == 4
-    assert "Helped 25 55.6 % 41.2 % to 69.1 %" in page.text
     assert "77.8 %" in page.text
 
 
@@ -73,7 +72,8 @@ def test_the_figures_are_those_of_the_report():
     assert mean
     assert f"Mean score {mean.value:.3f} 95 % interval {mean.low:.3f} to {mean.high:.3f}" in page
     for first, final in zip(tables.report.first_scores, tables.report.final_scores, strict=True):
-        assert f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}" in page
+        row = f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}"
+        assert (row in page) is bool(first.count or final.count)
     assert "✗ Pass rate Not passed: 35 of 47 items" in page
 
 
