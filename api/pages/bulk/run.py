@@ -27,6 +27,7 @@ from redraft.operations.jobs import webhooks
 from redraft.operations.services import Services
 from redraft.reports import wording
 from redraft.reports.html import render_body
+from redraft.reports.run_report import run_report
 
 router = pages_router("/runs/{run_id}")
 
@@ -40,11 +41,12 @@ _REPEAT = re.compile(r" \(repeat \d+\)\Z")
 async def show_run(request: Request, context: ContextOf, run_id: str, report: Literal["1"] | None = None) -> Response:
     view = await run_in_threadpool(run_listing.view_run, context.services, run_id)
     is_small = view.run.counts.total <= REPORTED_AT_ONCE
-    body = None
+    body, sections = None, list[tuple[str, str]]()
     if report or (view.has_ended and is_small):
-        body = await to_thread.run_sync(_report, context.services, run_id, limiter=context.reports)
+        body, sections = await to_thread.run_sync(_report, context.services, run_id, limiter=context.reports)
     shown: dict[str, Any] = {
         "report": body,
+        "sections": sections,
         # The page is not refreshed while it shows a report, because a person may be reading it
         "is_live": not view.has_ended and body is None,
         "settings": _settings(view.run),
@@ -58,16 +60,18 @@ def _settings(run: Run) -> list[tuple[str, str]]:
     return [(words, json.dumps(fields, indent=2, ensure_ascii=False)) for words, fields in given if fields]
 
 
-def _report(services: Services, run_id: str) -> Markup:
-    """Render the report, with links from its error groups and lowest scores to the items."""
+def _report(services: Services, run_id: str) -> tuple[Markup, list[tuple[str, str]]]:
+    """Render the report, with links from its error groups and lowest scores to the items. Also return its sections."""
     items = f"/runs/{run_id}/items"
-    return render_body(
-        run_tables(services, run_id),
+    tables = run_tables(services, run_id)
+    body = render_body(
+        tables,
         {
             "errors": lambda code: f"{items}?{urlencode({'error_code': code})}",
             "lowest": lambda name: f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}",
         },
     )
+    return body, [(section.key, section.title) for section in run_report(tables).sections]
 
 
 def get_chosen(

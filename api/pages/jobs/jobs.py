@@ -1,10 +1,10 @@
 """The pages `/jobs`: the job list with its filters, and the export, cancellation and deletion of many jobs."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.responses import StreamingResponse
 
@@ -26,6 +26,7 @@ from api.pages.jobs.job_filters import (
     tidy_address,
     write_shown,
 )
+from api.pages.jobs.job_frame import JobIdOf
 from api.pages.parts.forms import Form, FormOf, read_count
 from api.pages.parts.rendering import own_path, page, pages_router, see_other
 from redraft.domain.jobs.states import JobKind, Outcome, StopReason
@@ -74,6 +75,7 @@ def _context(request: Request, services: Services, found: JobLines, criteria: Jo
         "has_any": bool(found.lines) or job_lists.count(services, JobFilter(), most=1) > 0,
         "shown": write_shown([line.id for line in found.lines]) or None,
         "filters": urlencode(filters_of(request.query_params.multi_items())),
+        "place": urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in {"shown", "notice"}]),
         "chips": chips(request),
         "quick": quick_chips(request, services),
         "sorts": SORTS,
@@ -84,6 +86,18 @@ def _context(request: Request, services: Services, found: JobLines, criteria: Jo
         "stop_reasons": [each.value for each in StopReason],
         "kinds": [each.value for each in JobKind],
     }
+
+
+@router.get("/jobs/{job_id}/beside")
+def go_beside(
+    services: ServicesOf, job_id: JobIdOf, to: Literal["previous", "next"], place: Annotated[str, Query(alias="list")]
+) -> Response:
+    """Redirect to the next or the previous job of a list, or at the end of the list to the list."""
+    pairs = pairs_of(place)
+    found = job_lists.neighbour(services, read_filter(pairs), dict(pairs).get("after"), job_id, is_next=to == "next")
+    if found:
+        return see_other(f"/jobs/{found}", list=place)
+    return RedirectResponse(f"/jobs?{urlencode([*pairs, ('notice', f'no_{to}')])}", 303)
 
 
 @router.get("/jobs/export")

@@ -35,6 +35,8 @@ NOTICES: dict[str, str] = {
     "dataset_known": "The same rows are already stored as this dataset.",
     "deleted": "Deleted.",
     "key_revoked": "The key is revoked.",
+    "no_next": "That was the last job of this page of the list.",
+    "no_previous": "That was the first job of this page of the list.",
     "none_marked": "No job is selected. Select jobs in the first column.",
     "rated": "Your rating is stored.",
     "resent": "The delivery is sent again now, with all retries.",

@@ -123,6 +123,22 @@ def _all_by(services: Services, criteria: JobFilter) -> JobLines:
     return JobLines(_lines(page, scores), next_cursor(rows, criteria.limit))
 
 
+def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_id: str, *, is_next: bool) -> str | None:
+    """Return the id of the job after or before a job in a list, or None.
+
+    `cursor` is that of the page with the job. In an order other than that of time, only this page is searched. Raises
+    NotFound if there is no such job, and Invalid for a bad cursor.
+    """
+    if criteria.sort == "time":
+        job = queries.get_job(services, job_id)
+        one = replace(criteria, newest_first=criteria.newest_first is is_next, limit=1)
+        found = list_lines(services, one, write_cursor(job.created_at, job.id)).lines
+        return found[0].id if found else None
+    ids = [line.id for line in list_lines(services, criteria, cursor).lines]
+    at = ids.index(job_id) + (1 if is_next else -1) if job_id in ids else -1
+    return ids[at] if 0 <= at < len(ids) else None
+
+
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
     """The current state of the shown jobs, and the number of newer ones. Raises Invalid for a bad cursor."""
     criteria = replace(criteria, after=read_cursor(cursor))

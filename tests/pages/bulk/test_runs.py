@@ -391,7 +391,7 @@ def test_hostile_texts_are_read_and_do_nothing(visitor: Visitor, driver: Driver,
     page.get_by_role("link", name=SHOWN[:20]).first.click()
     assert SHOWN in page.inner_text("h1")
     assert page.locator("main img, main b").count() == 0
-    page.get_by_role("link", name="Items").click()
+    page.get_by_role("navigation", name="Run").get_by_role("link", name="Items").click()
     assert SHOWN[:60] in told(page)
     visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
     lines = page.get_by_role("region", name="Rows side by side")

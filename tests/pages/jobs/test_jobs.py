@@ -65,7 +65,7 @@ def test_a_line_tells_of_a_job(visitor: Visitor, stored: Callable[..., str], mod
         assert words in text
     assert "Second" not in text
     assert row.get_by_role("img").get_attribute("aria-label") == "Scores 0.40, 0.90; threshold 0.80"
-    assert row.get_by_role("link", name="First line.").get_attribute("href") == f"/jobs/{job_id}"
+    assert row.get_by_role("link", name="First line.").get_attribute("href") == f"/jobs/{job_id}?list="
     assert row.locator("time").count() == 1
     visitor.check_accessible(in_the_dark=True)
 
@@ -193,7 +193,7 @@ def test_keys_move_mark_and_open(visitor: Visitor, submit_job: Callable[..., str
     assert page.get_by_label("Select Two").is_checked()
     expect(page.locator("#marked")).to_have_text(" (1)")
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/jobs/{two}")
+    page.wait_for_url(f"**/jobs/{two}?list=*")
 
 
 def test_marked_and_matching_jobs_are_canceled_deleted_and_exported_without_javascript(

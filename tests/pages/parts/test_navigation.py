@@ -1,12 +1,18 @@
 """Navigation: jumps to an id or a name, keys, neighbours of a row, a row's panel, and the choice of colours."""
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
+import pytest
 from playwright.sync_api import expect
+from sqlalchemy import update
 
+from redraft.operations.jobs import lifecycle
+from redraft.operations.services import Services
+from redraft.storage.engine.tables import jobs
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
-from tests.support.html_pages import Reader
+from tests.support.html_pages import Reader, text_of
 
 
 def test_an_id_its_beginning_or_a_name_leads_to_its_page(api: ApiServer, submit_job: Callable[..., str]):
@@ -58,3 +64,66 @@ def test_keys_lead_to_pages_neighbours_and_panels(visitor: Visitor, submit_job: 
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs")
     visitor.check_accessible(in_the_dark=True)
+
+
+@pytest.mark.parametrize(("query", "order"), [("", [3, 1, 0]), ("sort=cost", [3, 1, 0]), ("q=odd", [3, 1])])
+def test_neighbours_in_a_list_need_no_javascript(
+    reader: Reader, submit_job: Callable[..., str], services: Services, query: str, order: list[int]
+):
+    ids = [submit_job(instruct=f"{'odd' if number % 2 else 'even'} {number}") for number in range(4)]
+    lifecycle.cancel(services, ids[2])
+    with services.database.write() as connection:
+        for cost, job_id in enumerate(ids):
+            connection.execute(update(jobs).where(jobs.c.id == job_id).values(cost_nano_usd=cost))
+    place = "&".join([*([query] if query else []), "status=queued"])
+    reader.go(f"/jobs?{place}")
+    page = reader.click(f"{'odd' if order[0] % 2 else 'even'} {order[0]}")
+    for number in order[1:]:
+        page = reader.click("Next")
+        assert page.path.startswith(f"/jobs/{ids[number]}?list=")
+    # The tabs keep the place in the list
+    page = reader.click("Events")
+    assert next(text_of(each) for each in page.of_class("crumbs")).startswith("Jobs / ")
+    reader.click("Previous")
+    assert reader.page.path.startswith(f"/jobs/{ids[order[-2]]}?list=")
+    reader.click("Next")
+    page = reader.click("Next")
+    assert "That was the last job" in page.text
+    assert page.path.startswith("/jobs?")
+    assert page.texts("tbody/tr/th")
+
+
+def test_a_place_in_a_list_that_makes_no_sense_is_refused(reader: Reader, submit_job: Callable[..., str]):
+    job_id = submit_job()
+    for place in ("nonsense=1", "after=x"):
+        assert reader.go(f"/jobs/{job_id}/beside?to=next&{urlencode({'list': place})}").status == 422
+    page = reader.go(f"/jobs/{job_id}?list=%22%3E%3Cscript%3Ex")
+    assert "<script>x" not in page.source
+
+
+def test_long_pages_have_links_to_their_sections(reader: Reader, stored: Callable[..., str]):
+    job_id = stored()
+    for path in (f"/jobs/{job_id}/iterations", "/settings"):
+        page = reader.go(path)
+        [jump] = page.of_class("jump")
+        goals = [each.attrib["href"] for each in page.all("a", jump)]
+        assert len(goals) > 2
+        assert all(page.by_id(goal.removeprefix("#")) is not None for goal in goals)
+
+
+def test_search_and_the_palette_open_by_keys(visitor: Visitor, submit_job: Callable[..., str]):
+    job_id = submit_job(metadata={"name": "first"})
+    page = visitor.go("/jobs")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("zebra")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs?q=zebra*")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+    page.keyboard.type("first")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{job_id}")
+    # A page without a search opens the palette
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()

@@ -14,13 +14,15 @@
 
   // A list keeps the order of its rows for this tab, so that the page of a row can link to its neighbours.
   function rememberList() {
-    const links = [...document.querySelectorAll("[data-row] th a[href]")].map((link) => link.pathname);
+    const links = [...document.querySelectorAll("[data-row] th a[href]")].map((link) => link.pathname + link.search);
     if (links.length) sessionStorage.setItem(listKey, JSON.stringify({ path: location.pathname + location.search, links }));
   }
   function showNeighbours() {
     const list = JSON.parse(sessionStorage.getItem(listKey) ?? "null");
-    const at = list?.links.findIndex((link) => location.pathname === link || location.pathname.startsWith(`${link}/`)) ?? -1;
+    const at = list?.links.findIndex((link) => `${location.pathname}/`.startsWith(`${link.split("?")[0]}/`)) ?? -1;
+    // The page itself may link to its neighbours, but it does not know its place in the list
     if (at < 0 || document.querySelector("[data-row]")) return;
+    document.querySelector(".beside")?.remove();
     const place = document.createElement("nav");
     place.className = "beside";
     place.setAttribute("aria-label", "Neighbours in the list");
