@@ -7,8 +7,11 @@ from typing import Any
 from api.http.bodies import parse_object
 from api.pages.parts.forms import Filled, Form, filled, read, read_names, read_number
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
-from redraft.errors import Invalid
+from redraft.errors import FieldError, Invalid
+from redraft.operations.bulk.run_previews import StartPreview, preview_start
 from redraft.operations.bulk.run_resources import Run
+from redraft.operations.jobs.webhooks import check_webhook
+from redraft.operations.services import Services
 
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
@@ -41,12 +44,56 @@ def filled_rows(form: Form, error: Invalid) -> Filled:
     return filled(form, ROWS_FIELDS, error if error.errors and known else Invalid.at("/rows", words, error.code))
 
 
-def read_run(form: Form) -> CreateRun:
-    """Convert the form to a request for a run. Raises Invalid if a field is wrong."""
-    more = _object(form, "more")
+def check_run(services: Services, form: Form) -> tuple[CreateRun, StartPreview]:
+    """Convert the form to a request, and compute what it would start.
+
+    Raises Invalid with the errors of all fields in the order of the form, and NotFound if there is no such dataset.
+    """
+    body, errors = _read_run(form)
+    if body is not None:
+        try:
+            check_webhook(services, body.webhook)
+        except Invalid as error:
+            errors += error.errors
+        try:
+            shown = preview_start(services, body)
+        except Invalid as error:
+            if not errors:
+                raise
+            is_of_rows = error.code == "no_good_rows"
+            errors += (replace(each, pointer=_place(each.pointer, is_of_rows=is_of_rows)) for each in error.errors)
+        else:
+            if not errors:
+                return body, shown
+    raise Invalid("The form is not filled in correctly.", tuple(sorted(errors, key=_order)))
+
+
+def _order(error: FieldError) -> int:
+    name = _place(error.pointer, is_of_rows=False).removeprefix("/").partition("/")[0]
+    return FIELDS.index(name) if name in FIELDS else -1
+
+
+def _read_run(form: Form) -> tuple[CreateRun | None, list[FieldError]]:
+    """Read the form without its wrong fields, and their errors. None if there is no request without these fields."""
+    errors = list[FieldError]()
+    body = _body(form, errors)
+    try:
+        return read(CreateRun, body), errors
+    except Invalid as error:
+        errors += error.errors
+    wrong = {error.pointer.split("/")[1] for error in errors}
+    try:
+        return read(CreateRun, {name: value for name, value in body.items() if name not in wrong}), errors
+    except Invalid:
+        return None, errors
+
+
+def _body(form: Form, errors: list[FieldError]) -> dict[str, Any]:
+    """Return the request of the form, without JSON that cannot be read, whose errors are added to `errors`."""
+    more = _object(form, "more", errors)
     if twice := [name for name in (*_TEXTS, *_NUMBERS, "model") if name in more and form.text(name)]:
         words = f"Given twice, here and in a field of their own: {', '.join(twice)}. Leave one of them empty."
-        raise Invalid.at("/more", words, "invalid_request")
+        errors.append(FieldError("/more", words, "invalid_request"))
     body: dict[str, Any] = {
         "dataset_id": form.text("dataset_id"),
         "defaults": {
@@ -55,14 +102,14 @@ def read_run(form: Form) -> CreateRun:
             **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
             **({"model": models} if (models := read_names(form.text("model"))) else {}),
         },
-        "overrides": _object(form, "overrides"),
+        "overrides": _object(form, "overrides", errors),
         **{name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)},
     }
     if form.text("name"):
         body["name"] = form.text("name")
     if form.text("webhook"):
         body["webhook"] = {"url": form.text("webhook")}
-    return read(CreateRun, body)
+    return body
 
 
 def read_resume(form: Form) -> ResumeRun:
@@ -73,8 +120,12 @@ def read_resume(form: Form) -> ResumeRun:
     return read(ResumeRun, body)
 
 
-def _object(form: Form, name: str) -> dict[str, Any]:
-    return parse_object(form.text(name), name, "This") if form.text(name) else {}
+def _object(form: Form, name: str, errors: list[FieldError]) -> dict[str, Any]:
+    try:
+        return parse_object(form.text(name), name, "This") if form.text(name) else {}
+    except Invalid as error:
+        errors += error.errors
+        return {}
 
 
 def filled_like(run: Run) -> Filled:

@@ -1,17 +1,18 @@
 """The list of runs, and the form that starts a run."""
 
+import hashlib
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.bulk.run_forms import FIELDS, filled_like, filled_run, read_run
+from api.pages.bulk.run_forms import FIELDS, check_run, filled_like, filled_run
 from api.pages.parts.forms import Filled, FormOf, idempotency_of, new_token
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
-from redraft.operations.bulk.run_previews import StartPreview, preview_start
+from redraft.operations.bulk.run_previews import StartPreview
 from redraft.operations.services import Services
 
 router = pages_router("/runs")
@@ -38,21 +39,29 @@ def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like
 
 @router.post("/new")
 def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
+    """Start the run of the form after a person has seen its maximum cost. Before, only show this cost."""
     content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
-    key = idempotency_of(request, "pages", form.text("token"), content)
+    seen = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
     try:
-        if form.text("do") == "preview":
+        body, preview = check_run(services, form)
+        if form.text("seen") != seen or form.text("do") == "preview":
             kept = Filled({name: form.text(name) for name in FIELDS})
-            return _new_run(request, services, kept, preview=preview_start(services, read_run(form)))
-        run, _ = runs.create_run(services, read_run(form), key)
+            return _new_run(request, services, kept, preview=preview, seen=seen)
+        run, _ = runs.create_run(services, body, idempotency_of(request, "pages", form.text("token"), content))
     except Invalid as error:
         return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")
 
 
 def _new_run(
-    request: Request, services: Services, form: Filled, status: int = 200, preview: StartPreview | None = None
+    request: Request,
+    services: Services,
+    form: Filled,
+    status: int = 200,
+    preview: StartPreview | None = None,
+    seen: str = "",
 ) -> Response:
+    """Render the form. `seen` identifies the content whose cost `preview` shows."""
     known, _ = datasets.list_datasets(services, cursor=None, limit=_CHOICES)
     chosen = form.text("dataset_id")
     # The list contains only the newest datasets
@@ -61,4 +70,4 @@ def _new_run(
     models = services.settings.model or "", services.settings.evaluator_model or ""
     offered = [each.id.removesuffix("*") for each in list_models(services) if each.is_ready]
     shown: dict[str, Any] = {"datasets": known, "models": models, "offered": offered, "token": new_token()}
-    return page(request, "runs/new.html", status, form=form, preview=preview, **shown)
+    return page(request, "runs/new.html", status, form=form, preview=preview, seen=seen, **shown)

@@ -51,6 +51,9 @@ Overrides = Annotated[
 RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="Also execute the failed items of the resumed run again.")
 ]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="Execute only the failed items again, not the canceled ones.")
+]
 Results = Annotated[
     list[Path] | None,
     typer.Option(

@@ -101,7 +101,8 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
     }
     if resume is not None:
         _ensure_alone(of_new, fields)
-        raise typer.Exit(resume_run(resume, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
+        retry = "errors" if retry_errors else "open"
+        raise typer.Exit(resume_run(resume, wanted, retry=retry, max_cost=max_cost, detach=detach))
     if dataset is None or retry_errors:
         hint = "--retry-errors" if retry_errors else "DATASET"
         raise typer.BadParameter("Name a file of rows, or resume a run: redraft eval --resume latest", param_hint=hint)

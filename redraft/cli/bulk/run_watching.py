@@ -150,9 +150,9 @@ def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[Non
         raise
 
 
-def resume_run(run: str, wanted: Wanted, *, retry_errors: bool, max_cost: float | None, detach: bool) -> int:
+def resume_run(run: str, wanted: Wanted, *, retry: str, max_cost: float | None, detach: bool) -> int:
     """Resume a run, and return the exit code. Without `detach`, watch it."""
-    body = sessions.check(ResumeRun, {"retry": "errors" if retry_errors else "open", "max_cost_usd": max_cost})
+    body = sessions.check(ResumeRun, {"retry": retry, "max_cost_usd": max_cost})
     with sessions.opened_for("run", run) as (services, run_id):
         wanted = resolved(services, wanted)
 

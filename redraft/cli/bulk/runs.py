@@ -95,11 +95,12 @@ def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None
         output.say(f"{found.id} had already ended: {found.status}.")
 
 
-@app.add("resume", "redraft runs resume latest", "redraft runs resume 0199a3 --retry-errors")
-def resume(
+@app.add("resume", "redraft runs resume latest", "redraft runs resume 0199a3 --retry-failed")
+def resume(  # noqa: PLR0913 - one parameter per option
     *,
     run: bulk_options.RunRef,
     retry_errors: bulk_options.RetryErrors = False,
+    retry_failed: bulk_options.RetryFailed = False,
     max_cost: Annotated[
         float | None,
         typer.Option(help="New maximum cost of the whole run, in USD. It must be larger than the old maximum."),
@@ -115,8 +116,12 @@ def resume(
     from redraft.cli.bulk.finished_runs import Wanted
     from redraft.cli.bulk.run_watching import resume_run
 
+    if retry_errors and retry_failed:
+        words = "Choose one: --retry-errors executes canceled and failed items, --retry-failed only failed ones."
+        raise typer.BadParameter(words, param_hint="--retry-failed")
+    retry = "failed" if retry_failed else "errors" if retry_errors else "open"
     wanted = Wanted(as_json, results, report)
-    raise typer.Exit(resume_run(run, wanted, retry_errors=retry_errors, max_cost=max_cost, detach=detach))
+    raise typer.Exit(resume_run(run, wanted, retry=retry, max_cost=max_cost, detach=detach))
 
 
 @app.add(

@@ -108,6 +108,10 @@ def test_a_run_is_canceled_and_resumed(office: Shell, provider: ModelServer) -> 
     done = office.run("runs", "cancel", run_id)
     assert (done.code, f"redraft runs resume {run_id}" in done.err) == (0, True)
     assert office.run("runs", "watch", run_id).code == 130
+    # Canceled items are not failed ones
+    assert "no item is open." in office.run("runs", "resume", run_id, "--retry-failed").err
+    both = office.run("runs", "resume", run_id, "--retry-errors", "--retry-failed")
+    assert (both.code, "Choose one" in both.err) == (2, True)
     provider.script(generate=[Reply(text="a", is_held=True)], evaluate=[0.9])
     left = office.run("runs", "resume", run_id, "--detach", "--json").data
     assert left["status"] == "running"

@@ -16,7 +16,7 @@ from tests.support.html_pages import Reader, text_of, value_of
 HOSTILE = "openai:<b>x</b>"
 
 
-def test_the_form_shows_the_maximum_cost_and_starts_nothing(
+def test_the_form_shows_the_maximum_cost_before_it_starts_anything(
     make_services: Callable[..., Services], start_api: Callable[..., ApiServer]
 ):
     price = ModelPrice(input=1.0, output=10.0)
@@ -27,13 +27,17 @@ def test_the_form_shows_the_maximum_cost_and_starts_nothing(
     for repeat in ("1", "2"):
         reader.go(f"/runs/new?dataset={dataset(services, rows(3))}")
         fields = {"Criteria": "Good.", "#name": "mine", "#repeat": repeat, "#max_cost_usd": "5"}
-        page = reader.press("Show the cost", fields)
+        page = reader.press("Show the cost" if repeat == "1" else "Start", fields)
         assert value_of(page.by_id("name")) == "mine"
         costs.append(text_of(page.by_id("cost")))
     assert costs[0].startswith("3 jobs. This costs at most $")
     assert costs[1].startswith("6 jobs. This costs at most $")
     assert cost_in(costs[1]) == pytest.approx(2 * cost_in(costs[0]), abs=0.02)
     assert costs[0].endswith("The run stops at its budget. Nothing is started yet.")
+    assert run_listing.list_runs(services, cursor=None, limit=5)[0] == []
+    # The cost of another run has not been seen
+    page = reader.press("Start", {"#repeat": "3"})
+    assert text_of(page.by_id("cost")).startswith("9 jobs. This costs at most $")
     assert run_listing.list_runs(services, cursor=None, limit=5)[0] == []
     assert "/runs/run_" in reader.press("Start").path
 

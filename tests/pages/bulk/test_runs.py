@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
+import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 from pydantic import SecretStr
@@ -72,6 +73,13 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
 
 
+def start_confirmed(page: Page) -> None:
+    """Start the run of the form, and confirm its cost."""
+    page.get_by_role("button", name="Start …").click()
+    expect(page.locator("#cost")).to_contain_text("Nothing is started yet.")
+    page.get_by_role("button", name="Start", exact=True).click()
+
+
 def test_a_default_that_is_given_twice_is_refused(reader: Reader, services: Services):
     reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
     page = reader.press("Start", {"#more": '{"candidates": 2, "iter_max": 2}', "#iter_max": "3"})
@@ -79,12 +87,23 @@ def test_a_default_that_is_given_twice_is_refused(reader: Reader, services: Serv
     assert "Given twice, here and in a field of their own: iter_max" in page.described(page.by_id("more"))
 
 
+def test_all_errors_of_the_form_are_named_at_once_in_its_order(reader: Reader, services: Services):
+    reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
+    wrong = {"#more": "{", "#overrides": "[]", "#repeat": "0", "#iter_max": "99", "#max_cost_usd": "much"}
+    page = reader.press("Start", wrong)
+    assert page.status == 422
+    [banner] = page.all("*[@role='alert']")
+    named = [text_of(each) for each in page.all("a", banner)]
+    assert named == ["Maximum iterations", "Repeat", "Budget in USD", "More defaults", "Overrides"]
+    assert value_of(page.by_id("more")) == "{"
+
+
 def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor, services: Services):
     dataset_id = dataset(services, rows(2))
     page = visitor.go(f"/runs/new?dataset={dataset_id}")
     page.get_by_label("Name").fill("mine")
     page.get_by_label("Threshold").fill("0.7")
-    page.get_by_role("button", name="Start").click()
+    page.get_by_role("button", name="Start …").click()
     assert "No row can be used" in page.get_by_role("alert").inner_text()
     criteria = page.get_by_label("Criteria")
     expect(criteria).to_have_attribute("aria-invalid", "true")
@@ -98,14 +117,14 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     page.get_by_role("button", name="Start").click()
     assert "not valid JSON" in page.get_by_role("alert").inner_text()
     page.get_by_label("More defaults, as JSON").fill('{"candidates": 2}')
-    page.get_by_role("button", name="Start").click()
+    start_confirmed(page)
     page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
     run = runs.list_runs(services, cursor=None, limit=5)[0][0]
     assert (run.name, run.max_in_flight) == ("mine", 32)
     assert run.defaults == {"candidates": 2, "eval_crit": "True.", "iter_max": 3, "score_threshold": 0.7}
     assert run.overrides == {"metadata": {"team": "docs"}}
     page.get_by_role("link", name="Run again").click()
-    page.get_by_role("button", name="Start").click()
+    start_confirmed(page)
     page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
     found, _ = runs.list_runs(services, cursor=None, limit=5)
     names = ("name", "dataset_id", "defaults", "overrides", "repeat", "max_in_flight", "max_cost_usd")
@@ -114,9 +133,15 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
 
 def test_a_form_that_is_sent_twice_starts_one_run(api: ApiServer, services: Services):
     client = api.client(headers={"Accept": "text/html"})
+
+    def send(**form: str) -> httpx2.Response:
+        [seen] = re.findall(r'name="seen" value="(\w+)"', client.post("/runs/new", data=form).text)
+        assert client.post("/runs/new", data={**form, "seen": seen, "name": "other"}).status_code == 200
+        return client.post("/runs/new", data={**form, "seen": seen})
+
     form = {"dataset_id": dataset(services, rows(1)), "eval_crit": "True.", "token": "t"}
-    assert len({client.post("/runs/new", data=form).headers["location"] for _ in range(2)}) == 1
-    assert client.post("/runs/new", data={**form, "iter_max": "1"}).status_code == 303
+    assert len({send(**form).headers["location"] for _ in range(2)}) == 1
+    assert send(**form, iter_max="1").status_code == 303
     assert len(runs.list_runs(services, cursor=None, limit=5)[0]) == 2
 
 
@@ -129,10 +154,19 @@ def test_a_run_goes_on_before_the_eyes_until_its_report(
     expect(page.get_by_text("0 of 12 items have ended")).to_be_visible()
     assert page.get_by_role("heading", name=REPORT).count() == 0
     page.evaluate("window.stays = true")
+    bar = page.get_by_role("img", name="items have ended")
+    expect(bar.locator("rect.accepted")).to_have_count(0)
     start_worker(services)
+    # The bar grows by outcome while the page stays
+    expect(bar.locator("rect.accepted")).to_have_attribute("height", "1", timeout=patient(30_000))
     expect(page.get_by_text("12 of 12 items have ended")).to_be_visible(timeout=patient(30_000))
     expect(page.get_by_role("heading", name=REPORT)).to_be_visible()
     assert page.evaluate("window.stays")
+    expect(bar).to_have_accessible_name("12 of 12 items have ended")
+    widths = bar.locator("rect").evaluate_all(
+        "found => found.map(each => [each.getAttribute('class'), each.getAttribute('width')])"
+    )
+    assert widths == [["accepted", "12"]]
 
 
 def test_a_list_that_is_open_hears_of_runs(
@@ -455,7 +489,7 @@ def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visito
     expect(instruct).to_have_accessible_description(re.compile("No row can be used: instruct"))
     assert "More defaults" not in page.get_by_role("alert").inner_text()
     instruct.fill("Why?")
-    page.get_by_role("button", name="Start").click()
+    start_confirmed(page)
     page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
     assert runs.list_runs(services, cursor=None, limit=1)[0][0].defaults["instruct"] == "Why?"
 
@@ -499,7 +533,9 @@ def test_a_run_shows_its_webhook_and_sends_a_delivery_again_without_javascript(
     form = {"dataset_id": dataset_id, "eval_crit": "True.", "webhook": "http://10.1.2.3/"}
     refused = client.post("/runs/new", data=form)
     assert (refused.status_code, "10.1.2.3 is private" in refused.text) == (422, True)
-    started = client.post("/runs/new", data={**form, "webhook": "https://hooks.example/runs"})
+    form["webhook"] = "https://hooks.example/runs"
+    [seen] = re.findall(r'name="seen" value="(\w+)"', client.post("/runs/new", data=form).text)
+    started = client.post("/runs/new", data={**form, "seen": seen})
     address = started.headers["Location"].partition("?")[0]
     assert "Nothing has been sent yet." in client.get(address).text
     client.post(f"{address}/cancel")
