@@ -15,7 +15,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from api import openapi
 from api.authentication import Authentication
@@ -72,13 +72,14 @@ def create_app(
     if settings is None:
         settings = load_settings_or_exit()
         _configure_logging(settings)
-    refuse_clash(settings.root_path, _routes())
+    mcp = McpEndpoint(settings.max_body_bytes)
+    routes = [*_routes(), Route(MCP_PATH, mcp, include_in_schema=False)]
+    refuse_clash(settings.root_path, routes)
     large = Bound(settings.dataset_max_bytes, "REDRAFT_DATASET_MAX_BYTES")
     servers = {"servers": [{"url": settings.root_path}]} if settings.root_path else {}
-    mcp: Any = McpEndpoint(settings.max_body_bytes)
     app = FastAPI(
         title="Redraft",
-        routes=[*_routes()],
+        routes=routes,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -97,7 +98,6 @@ def create_app(
         ],
     )
     app.mount("/static", serving.static_files)
-    app.add_route(MCP_PATH, mcp, include_in_schema=False)
     app.openapi = lambda: {**_description(), **servers}
     # Code that stops the server without a signal calls `end_streams`, from any thread
     app.state.end_streams = lambda: app.state.context.notifications.end_waits()  # noqa: PLW0108 - set before the start

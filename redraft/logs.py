@@ -13,7 +13,10 @@ import structlog
 from redraft.redaction import redact_values
 
 # These loggers write a line for each request or task
-_CHATTY = ("httpx2", "httpcore2", "openai", "anthropic", "alembic", "celery.app.trace", "celery.worker.strategy")
+_CHATTY = (
+    *("httpx2", "httpcore2", "openai", "anthropic", "alembic", "mcp"),
+    *("celery.app.trace", "celery.worker.strategy"),
+)
 
 
 def configure_logs(level: str, log_format: str) -> None:

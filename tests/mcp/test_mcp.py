@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -213,6 +213,18 @@ def test_without_the_extra_command_and_server_say_what_to_install(
     told = Shell.of(services).run("mcp")
     assert told.code == 2
     assert "pip install 'redraft[mcp]'" in told.err
+
+
+def test_hosts_with_the_protocol_before_2026_are_served(open_api: Callable[..., ApiServer]):
+    api = open_api(root_path="/redraft")
+
+    async def run() -> None:
+        async with streamable_http_client(f"{api.url}/redraft/mcp") as streams, ClientSession(*streams) as session:
+            assert (await session.initialize()).protocol_version == "2025-11-25"
+            result = await session.call_tool("get_job", {"job_id": "job_none"})
+            assert result.is_error is True
+
+    asyncio.run(run())
 
 
 def test_a_job_belongs_to_the_trace_of_the_agent(open_api: Callable[..., ApiServer]):
