@@ -154,7 +154,7 @@ def _render(text: str, markers: Sequence[CitationMarker | Highlight]) -> Markup:
 
 def sanitize(html: str) -> str:
     """Keep the allowed elements and attributes only. The result is well-formed."""
-    return nh3.clean(
+    clean = nh3.clean(
         html,
         tags=_TAGS,
         attributes={"a": {"href", "title"}, "ol": {"start"}},
@@ -163,6 +163,8 @@ def sanitize(html: str) -> str:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",
     )
+    # A character that affects the display can also be written as an entity, such as &#x202e;
+    return reveal(clean)
 
 
 def _demote_headings(state: StateCore) -> None:

@@ -33,6 +33,14 @@ def test_nothing_runs_or_loads(text: str):
     assert not re.search(r'href="(?!https?:|mailto:)', html)
 
 
+def test_entities_hide_no_direction_and_no_control():
+    html = render_markdown("a &#x202e; b &#x2028; c &#xe0041; [d](https://good.test '&#x202e;')")
+    assert html == (
+        "<p>a \\u202e b \\u2028 c \\U000e0041 "
+        '<a href="https://good.test" title="\\u202e" rel="noopener noreferrer nofollow">d</a></p>\n'
+    )
+
+
 def test_headings_of_a_model_are_below_those_of_the_page():
     assert render_markdown("# A\n\n## B\n\n###### C") == "<h4>A</h4>\n<h5>B</h5>\n<h6>C</h6>\n"
 
