@@ -107,7 +107,7 @@ async def admit(request: Request) -> Mapping[str, str]:
         request.scope["state"]["scopes"] = frozenset(KeyScope)
         return {}
     caller = await identify(request, context)
-    request.scope["state"].update(key_id=caller.key_id, scopes=caller.scopes)
+    request.scope["state"].update(key_id=caller.key_id, scopes=caller.scopes, key_name=caller.name)
     quota = await _take_quota(context, caller)
     _require_scope(request, caller, quota)
     return quota.headers if quota else {}

@@ -816,6 +816,11 @@ class Recommendation(ResponseModel):
     words: str
 
 
+class Redelivered(ResponseModel):
+    """The number of deliveries that are sent again."""
+    redelivered: int
+
+
 class Refinement(ResponseModel):
     """A draft. Its first four fields can be sent as the body of a request."""
     instruct: str
@@ -1195,7 +1200,11 @@ class WebhookDelivery(ResponseModel):
     seq: int
     url: str
     status: Literal['pending', 'delivered', 'failed'] | str
+    failing: bool
+    """The last attempt failed, and another one follows at `next_at`."""
     attempts: int
+    attempts_left: int
+    """The attempts before the delivery is given up; 0 if it has ended."""
     next_at: str | None = None
     http_status: int | None = None
     error: str | None = None

@@ -14,7 +14,7 @@ _TAGS = frozenset(
 _ATTRIBUTES = frozenset(
     (
         *("lang", "charset", "http-equiv", "content", "name", "class", "id", "role", "scope", "tabindex"),
-        *("aria-label", "aria-labelledby", "aria-hidden"),
+        *("aria-label", "aria-labelledby", "aria-hidden", "data-label"),
         *("viewbox", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "width", "height", "text-anchor"),
     )
 )

@@ -7,7 +7,7 @@ import json
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,6 +116,13 @@ _TOPICS = (
     *("order by telephone", "change the language", "report a wrong price", "ask for a sample"),
     *("book an installation", "move an appointment", "dispose of an old device", "get on the waiting list"),
 )
+LONG = "Write the handbook of the returns desk."
+_LONG_ANSWER = "\n\n".join(
+    f"## Part {number}\n\n{_SKY_ANSWERS[2]} It is so [Source 1].\n\n"
+    "| step | who | until |\n|---|---|---|\n| check | desk | noon |\n\n"
+    f'```python\nfor parcel in returned[{number}:]:  # each of them\n    book(parcel, "{"x" * 90}")\n```'
+    for number in range(1, 6)
+)
 _OPENING = "Thank you for asking."
 _SENTENCES = (
     "Here is how to {0}: open your account and choose the entry of that name.",
@@ -133,6 +140,8 @@ class Author:
     def reply(self, asked: Asked) -> Reply | None:
         if asked.role == "draft":
             return None
+        if LONG in asked.prompt:
+            return self._of_long(asked)
         if SKY in asked.prompt:
             return self._of_sky(asked)
         for number, topic in enumerate((*_TOPICS, *(task for task, _ in _TASKS), *_UNDER_WAY)):
@@ -148,6 +157,11 @@ class Author:
         number = max(at for at, answer in enumerate(_SKY_ANSWERS) if answer[-60:] in asked.prompt)
         found = {name: _entry(*said) for name, said in _SKY_VERDICTS[number].items()}
         return Reply(verdict={"criteria": found}, usage={"input": 720, "output": 180})
+
+    def _of_long(self, asked: Asked) -> Reply:
+        if asked.role == "generate":
+            return Reply(_LONG_ANSWER, usage={"input": 900, "output": 4000})
+        return Reply(verdict=_verdict(0.6), usage={"input": 4200, "output": 90})
 
     def _of_topic(self, asked: Asked, number: int, topic: str) -> Reply:
         if asked.role == "generate":
@@ -189,11 +203,13 @@ class Showcase:
     job_id: str
     run_id: str
     baseline_id: str
+    dataset_id: str
+    running_id: str
 
 
 @contextmanager
-def showcase() -> Iterator[Showcase]:
-    """Fill it and serve it."""
+def showcase(fill_more: Callable[[Services], None] = lambda _: None, **changes: Any) -> Iterator[Showcase]:
+    """Fill it and serve it. `changes` are settings; `fill_more` adds what no picture shows."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="showcase-")))
         valkey = ValkeyServer().start()
@@ -212,33 +228,36 @@ def showcase() -> Iterator[Showcase]:
             anthropic_api_key=SecretStr("sk-none"),
             anthropic_base_url=models.anthropic_url,
             prices=PRICES,
+            **changes,
         )
         services = build_runtime(settings)
         stack.callback(services.close)
-        filled = fill(services)
+        filled = fill(services, fill_more)
         yield Showcase(stack.enter_context(ApiServer(create_app(settings))), services, **filled)
 
 
-def fill(services: Services) -> dict[str, str]:
+def fill(services: Services, fill_more: Callable[[Services], None]) -> dict[str, str]:
     """Two runs on one dataset, some jobs, a few that are under way, and a worker that is alive."""
-    dataset_id = _add_dataset(services)
+    dataset_id = uploaded(services)
     baseline_id = _run(services, dataset_id, "Support questions, baseline", WRITER)
     run_id = _run(services, dataset_id, "Support questions, larger model", BETTER)
     for task, iter_max in _TASKS:
-        _submit(services, instruct=task, eval_crit=CRITERIA, iter_max=iter_max)
+        submitted(services, instruct=task, eval_crit=CRITERIA, iter_max=iter_max)
         drain(services)
-    job_id = _submit(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
+    job_id = submitted(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
     drain(services)
     _set_back(services)
-    holder = LeaseHolder(services.settings)
+    fill_more(services)
+    holder, started = LeaseHolder(services.settings), ""
     with closing(Engine()) as engine:
         for task in _UNDER_WAY:
-            started = _submit(services, instruct=task, eval_crit=CRITERIA)
+            started = submitted(services, instruct=task, eval_crit=CRITERIA)
             message = StepMessage(Step.GENERATE, started, 1)
             engine.run(started, run_step(services, holder, message, goes_on=lambda: False))
     with services.database.write() as connection:
         workers.record_heartbeat(connection, WORKER | {"id": new_id("worker")})
-    return {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
+    ids = {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
+    return {**ids, "dataset_id": dataset_id, "running_id": started}
 
 
 def _set_back(services: Services) -> None:
@@ -263,11 +282,11 @@ def _set_back(services: Services) -> None:
             connection.execute(update(runs_table).where(runs_table.c.id == row.id).values(**times))
 
 
-def _submit(services: Services, **fields: Any) -> str:
+def submitted(services: Services, **fields: Any) -> str:
     return submit(services, GenerateAnswer.model_validate(fields)).job.id
 
 
-def _add_dataset(services: Services) -> str:
+def uploaded(services: Services) -> str:
     lines = [
         {"custom_id": topic.replace(" ", "-"), "instruct": f"A customer asks how to {topic}.", "iter_max": 3}
         for topic in _TOPICS

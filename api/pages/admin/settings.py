@@ -93,6 +93,7 @@ def show_webhooks(request: Request, services: ServicesOf) -> Response:
     only_failed, after = request.query_params.get("status") == "failed", request.query_params.get("after")
     found, cursor = webhooks.latest_deliveries(services, only_failed=only_failed, cursor=after)
     shown: dict[str, Any] = {"deliveries": found, "cursor": cursor, "only_failed": only_failed}
+    shown["counts"] = webhooks.count_failed(services)
     return page(request, "settings/webhooks.html", is_signed=bool(webhooks.keys_of(services.settings)), **shown)
 
 
@@ -101,6 +102,17 @@ def resend(services: ServicesOf, form: FormOf) -> Response:
     webhooks.redeliver(services, form.text("owner_id"), form.text("delivery_id"))
     is_filtered = form.text("status") == "failed"
     return see_other("/settings/webhooks", notice="resent", **({"status": "failed"} if is_filtered else {}))
+
+
+@router.get("/webhooks/resend-all")
+def ask_to_resend_all(request: Request, services: ServicesOf) -> Response:
+    return page(request, "settings/resend_all.html", counts=webhooks.count_failed(services))
+
+
+@router.post("/webhooks/resend-all")
+def resend_all(services: ServicesOf) -> Response:
+    webhooks.redeliver_all(services)
+    return see_other("/settings/webhooks", notice="all_resent")
 
 
 @router.get("/configuration")

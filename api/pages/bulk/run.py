@@ -20,9 +20,9 @@ from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.bulk import deletion, run_listing, runs
 from redraft.operations.bulk.report_tables import run_tables
-from redraft.operations.bulk.run_listing import ItemFilter
+from redraft.operations.bulk.run_listing import ItemFilter, ItemPage
 from redraft.operations.bulk.run_previews import ResumePreview, Retry, preview_resume
-from redraft.operations.bulk.run_resources import Run
+from redraft.operations.bulk.run_resources import Run, RunCounts
 from redraft.operations.jobs import webhooks
 from redraft.operations.services import Services
 from redraft.reports import wording
@@ -90,12 +90,39 @@ def list_items(
     run_id: str,
     chosen: Annotated[ItemFilter, Depends(get_chosen)],
     after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+    before: Annotated[int | None, Query(ge=1, le=NUMBER_MAX)] = None,
+    at: Annotated[int | None, Query(ge=0, le=NUMBER_MAX)] = None,
 ) -> Response:
+    """Show a page of items. `at` is the number of items before the page, because counting them would take long."""
     run = runs.get_run(services, run_id)
-    items, more = run_listing.list_items(services, run_id, chosen, after=after, limit=_ITEMS)
-    following = address(request, after=more) if more is not None else None
-    shown: dict[str, Any] = {"chosen": chosen, "next_address": following, "is_first": after == 0}
-    return page(request, "runs/items.html", run=run, items=items, **shown)
+    found = run_listing.list_items(services, run_id, chosen, after=after, before=before, limit=_ITEMS)
+    total = _matching(run.counts, chosen) if found.total is None else found.total
+    if chosen == ItemFilter() and found.items:
+        at = found.items[0].number - 1
+    places = Places(request, found, at if after or before else 0)
+    return page(request, "runs/items.html", run=run, items=found.items, chosen=chosen, places=places, total=total)
+
+
+def _matching(counts: RunCounts, chosen: ItemFilter) -> int:
+    if chosen.is_accepted is not None:
+        return counts.accepted if chosen.is_accepted else counts.succeeded - counts.accepted
+    return sum(getattr(counts, status) for status in chosen.statuses) if chosen.statuses else counts.total
+
+
+class Places:
+    """Where a page of items is among all that match: the positions of its items, and the pages around it."""
+
+    def __init__(self, request: Request, found: ItemPage, skipped: int | None) -> None:
+        count, self.first, self.last = len(found.items), None, None
+        if skipped is not None:
+            self.first, self.last = skipped + 1, skipped + count
+        self.earlier = self.later = None
+        if found.items and found.has_earlier:
+            at = None if skipped is None else max(0, skipped - _ITEMS)
+            self.earlier = address(request, before=found.items[0].number, after=None, at=at)
+        if found.items and found.has_later:
+            self.later = address(request, after=found.items[-1].number, before=None, at=self.last)
+        self.start = address(request, after=None, before=None, at=None)
 
 
 @router.post("/cancel")

@@ -168,10 +168,14 @@ def sanitize(html: str) -> str:
 
 
 def _demote_headings(state: StateCore) -> None:
-    # The page has headings of levels 1 to 3 itself, so those of an answer come below
+    # The page has headings of levels 1 to 3 itself, so those of an answer come below. No level is skipped,
+    # because people with screen readers move from level to level
+    above: list[str] = []
     for token in state.tokens:
+        if token.type == "heading_open":
+            above = [*(level for level in above if level < token.tag), token.tag]
         if token.type in {"heading_open", "heading_close"}:
-            token.tag = f"h{min(6, int(token.tag[1]) + 3)}"
+            token.tag = f"h{min(6, 3 + len(above))}"
 
 
 def _highlight(code: str, language: str, _attributes: str) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import cycle
 
 from markupsafe import Markup
 
@@ -18,6 +19,8 @@ _OUTLINED_HEADINGS_MIN = 3
 _HEADING = re.compile(r"<h([456])>(.*?)</h\1>", re.DOTALL)
 _BLOCK = re.compile(r"(<(pre|table)>.*?</\2>)", re.DOTALL)
 _TAG = re.compile("<[^<>]*>")
+_COLUMN = re.compile(r"<th\b[^<>]*>(.*?)</th>", re.DOTALL)
+_CELL = re.compile(r"<td\b")
 _COPY = '<button type="button" class="quiet" data-copy="">Copy {}</button>'
 
 
@@ -65,5 +68,12 @@ def evidence_of(evaluation: Evaluation | None) -> list[str]:
 def _copyable(found: re.Match[str]) -> str:
     if found[2] == "pre":
         return f'<div class="copyable">{_COPY.format("code")}{found[1]}</div>'
-    scrolled = f'<div class="table" tabindex="0" role="group" aria-label="Table">{found[1]}</div>'
+    # A group is no landmark, so several of them may have the same name
+    scrolled = f'<div class="table" tabindex="0" role="group" aria-label="Table">{_name_columns(found[1])}</div>'
     return f'<div class="copyable">{_COPY.format("table")}{scrolled}</div>'
+
+
+def _name_columns(table: str) -> str:
+    """Name its column in each cell, because phones show each row as a card. All rows have the same number of cells."""
+    names = cycle([_TAG.sub("", each).replace('"', "&quot;") for each in _COLUMN.findall(table)])
+    return _CELL.sub(lambda _: f'<td data-label="{next(names)}"', table)

@@ -29,6 +29,7 @@ THEMES = ("light", "dark")
 _OWN_PATH = re.compile(r"/(?![/\\])[^\\\s]{0,1999}")
 # The messages of pages after a form was sent. `?notice=` has only a name, because a text could come from an attacker
 NOTICES: dict[str, str] = {
+    "all_resent": "All failed deliveries are sent again now, with all retries.",
     "canceled": "Canceled. The answers so far are kept.",
     "continued": "The job is continued.",
     "dataset_added": "The rows are stored.",
@@ -65,7 +66,8 @@ def page(
             request=request,
             may_write=Scope.WRITE in state.get("scopes", ()),
             may_admin=Scope.ADMIN in state.get("scopes", ()),
-            is_signed_in="key_id" in state,
+            signed_in=state.get("key_name"),
+            key_scopes=[scope for scope in Scope if scope in state.get("scopes", ())],
             theme=theme if (theme := request.cookies.get(THEME)) in THEMES else None,
             notice=NOTICES.get(request.query_params.get("notice", "")),
             **context,

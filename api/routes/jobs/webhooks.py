@@ -12,6 +12,7 @@ from redraft.domain.jobs.ids import PREFIXES
 from redraft.errors import NotFound
 from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
+from redraft.operations.resource_base import Resource
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
@@ -48,6 +49,18 @@ def list_webhook_deliveries(services: ServicesOf, job_id: JobId) -> Response:
 def redeliver_webhook(services: ServicesOf, job_id: JobId, delivery_id: str) -> Response:
     """Send a webhook delivery of a job again, with all retries. Its `webhook-id` stays the same."""
     return render(webhooks.redeliver(services, job_id, delivery_id), 202)
+
+
+class Redelivered(Resource):
+    """The number of deliveries that are sent again."""
+
+    redelivered: int
+
+
+@router.post("/webhook-deliveries/redeliver", status_code=202, response_model=Redelivered)
+def redeliver_failed_webhooks(services: ServicesOf) -> Response:
+    """Send all webhook deliveries again that failed or are failing, of all jobs and runs, each with all retries."""
+    return render(Redelivered(redelivered=webhooks.redeliver_all(services)), 202)
 
 
 @router.get(_RUN, response_model=DeliveryList)

@@ -281,11 +281,21 @@ def calls(
 
 @app.add("webhooks", "redraft jobs webhooks latest --redeliver 0199a3")
 def webhooks(
-    *, job: options.JobRef = "latest", redeliver: options.Redeliver = None, as_json: options.AsJson = False
+    *,
+    job: options.JobRef = "latest",
+    redeliver: options.Redeliver = None,
+    all_failed: Annotated[
+        bool, typer.Option("--all-failed", help="Send all failed deliveries of all jobs and runs again now.")
+    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """List the webhook deliveries of a job, or send one again."""
-    from redraft.cli.views.job_pages import show_deliveries
+    """List the webhook deliveries of a job, or send some again."""
+    from redraft.cli.views.job_pages import resend_failed, show_deliveries
 
+    if all_failed:
+        with sessions.opened() as services:
+            resend_failed(services, as_json=as_json)
+        return
     with sessions.opened_for("job", job) as (services, job_id):
         show_deliveries(services, job_id, redeliver, as_json=as_json)
 

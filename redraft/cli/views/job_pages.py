@@ -177,19 +177,40 @@ def _call_error(call: Call) -> str:
 _SIGN_OF = {"delivered": "succeeded", "failed": "failed", "pending": "queued"}
 
 
+def _state_of(delivery: WebhookDelivery) -> str:
+    return "failing" if delivery.failing else delivery.status
+
+
 def _show(deliveries: Sequence[WebhookDelivery]) -> None:
     output.show_list(
         deliveries,
         {
             "type": lambda each: each.type,
-            "status": lambda each: output.sign_of(_SIGN_OF[each.status], each.status),
+            "status": lambda each: output.sign_of("failed" if each.failing else _SIGN_OF[each.status], _state_of(each)),
             "attempts": lambda each: str(each.attempts),
+            "left": lambda each: str(each.attempts_left) if each.next_at else NONE,
             "next at (UTC)": lambda each: f"{each.next_at:%Y-%m-%d %H:%M:%S}" if each.next_at else NONE,
             "HTTP": lambda each: NONE if each.http_status is None else str(each.http_status),
             "error": lambda each: output.one_line(each.error or "", 200),
         },
-        ("HTTP", "attempts", "next at (UTC)"),
+        ("HTTP", "attempts", "left", "next at (UTC)"),
     )
+
+
+def _say_who_sends(services: Services, what: str) -> None:
+    is_alive = sessions.is_worker_alive(services)
+    output.say(f"A worker sends {what} now." if is_alive else f"No worker is alive. The next worker sends {what}.")
+
+
+def resend_failed(services: Services, *, as_json: bool) -> None:
+    """Send all failed deliveries of all jobs and runs again, and print their number."""
+    number = webhooks.redeliver_all(services)
+    if as_json:
+        output.write_json({"redelivered": number})
+    elif not number:
+        output.say("No delivery has failed.")
+    if number:
+        _say_who_sends(services, f"{number:,} deliver{'y' if number == 1 else 'ies'}")
 
 
 def show_deliveries(services: Services, owner_id: str, redeliver: str | None, *, as_json: bool) -> None:
@@ -201,11 +222,7 @@ def show_deliveries(services: Services, owner_id: str, redeliver: str | None, *,
     if redeliver:
         delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
         found = [webhooks.redeliver(services, owner_id, delivery_id)]
-        output.say(
-            "A worker sends the delivery now."
-            if sessions.is_worker_alive(services)
-            else "No worker is alive. The next worker sends the delivery."
-        )
+        _say_who_sends(services, "the delivery")
     if as_json:
         output.write_json({"data": found})
     elif found:

@@ -80,6 +80,11 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
     }
 
 
+def attempts_left(attempts: int, attempts_before: int) -> int:
+    """Return the number of attempts before a delivery is given up. `attempts_before` were made before a redelivery."""
+    return max(0, ATTEMPTS_MAX - (attempts - attempts_before))
+
+
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
     """Return the seconds to wait after a number of failed attempts (from 1), or None to give up.
 

@@ -27,10 +27,11 @@ _USE_NOTED_EVERY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The id of the API key of a request, and the scopes of the key."""
+    """The id of the API key of a request, its scopes and its name."""
 
     key_id: str
     scopes: frozenset[Scope]
+    name: str
 
 
 def create_key(
@@ -111,7 +112,7 @@ def authenticate(services: Services, token: str | None) -> Caller:
         raise Forbidden("This API key is not valid; `redraft keys create` makes one.", code="invalid_key")
     if key["is_unrecorded"]:
         _note_use(services, key["id"])
-    return Caller(key["id"], read(key["scopes"]))
+    return Caller(key["id"], read(key["scopes"]), key["name"])
 
 
 def _note_use(services: Services, key_id: str) -> None:

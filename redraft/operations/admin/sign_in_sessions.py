@@ -26,7 +26,7 @@ def authenticate(services: Services, token: str) -> Caller:
         key = api_keys.find_signed_in(connection, hash_of(token))
     if key is None:
         raise Forbidden("You are no longer signed in: sign in again with an API key.", code="unauthenticated")
-    return Caller(key["id"], read(key["scopes"]))
+    return Caller(key["id"], read(key["scopes"]), key["name"])
 
 
 def sign_out(services: Services, token: str) -> None:

@@ -195,19 +195,41 @@ def _seconds_left(services: Services, run: Run) -> float | None:
     return max(0.0, (now - since).total_seconds() / len(ends) * (run.counts.queued + run.counts.running))
 
 
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """Some items of a run, and whether others precede and follow them.
+
+    `total` is the number of all items that match; None if the counts of the run tell it.
+    """
+
+    items: list[ItemLine]
+    has_earlier: bool
+    has_later: bool
+    total: int | None
+
+
 def list_items(
-    services: Services, run_id: str, chosen: ItemFilter, *, after: int, limit: int
-) -> tuple[list[ItemLine], int | None]:
-    """The items after this number, and the number of the last item; None for this number on the last page.
+    services: Services, run_id: str, chosen: ItemFilter, *, after: int = 0, before: int | None = None, limit: int
+) -> ItemPage:
+    """The items after this number, or the last items before the number `before`.
 
     Raises NotFound if there is no such run.
     """
     with services.database.read() as connection:
         run = runs.find(connection, run_id)
-        found = stored.list_items(connection, run, chosen, after=after, limit=limit + 1)
-        scores = stored.scores(connection, [item["job_id"] for item in found[:limit] if item["job_id"]])
-    lines = [_item(item, scores.get(item["job_id"], ())) for item in found[:limit]]
-    return lines, lines[-1].number if len(found) > limit else None
+        found = stored.list_items(connection, run, chosen, after=after, before=before, limit=limit + 1)
+        shown = found[:limit] if before is None else found[-limit:]
+        scores = stored.scores(connection, [item["job_id"] for item in shown if item["job_id"]])
+        # Only filters by error or row need a count, since the counts of the run tell the others
+        is_counted = chosen.error_code is not None or chosen.custom_id is not None
+        total = stored.count_items(connection, run, chosen) if is_counted else None
+    has_more = len(found) > limit
+    return ItemPage(
+        items=[_item(item, scores.get(item["job_id"], ())) for item in shown],
+        has_earlier=after > 0 if before is None else has_more,
+        has_later=has_more if before is None else True,
+        total=total,
+    )
 
 
 def _item(item: Mapping[str, Any], scores: Sequence[float | None]) -> ItemLine:

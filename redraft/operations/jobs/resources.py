@@ -12,7 +12,7 @@ from redraft.domain.grounding.citations import Citation
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason, outcome_of
 from redraft.domain.jobs.time_intervals import Interval
-from redraft.domain.jobs.webhooks import message_type
+from redraft.domain.jobs.webhooks import ATTEMPTS_MAX, attempts_left, message_type
 from redraft.operations.jobs.iterations import Iteration, Role
 from redraft.operations.resource_base import (
     ROOT_PATH,
@@ -163,7 +163,9 @@ class WebhookDelivery(Resource):
     seq: int
     url: str
     status: Literal["pending", "delivered", "failed"]
+    failing: bool = Field(description="The last attempt failed, and another one follows at `next_at`.")
     attempts: int
+    attempts_left: int = Field(description="The attempts before the delivery is given up; 0 if it has ended.")
     next_at: Moment | None
     http_status: int | None
     error: str | None
@@ -303,8 +305,14 @@ def _cut(value: Any, limit: int | None) -> Any:
 
 
 def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
+    left = attempts_left(record.attempts, record.attempts_before) if record.status == "pending" else 0
     return WebhookDelivery.from_row(
-        record, type=message_type(record.type), http_status=record.last_status, error=record.last_error
+        record,
+        type=message_type(record.type),
+        failing=record.last_error is not None and 0 < left < ATTEMPTS_MAX,
+        attempts_left=left,
+        http_status=record.last_status,
+        error=record.last_error,
     )
 
 

@@ -1,5 +1,7 @@
 """Checks the webhook of a request, lists deliveries, and sends a delivery again."""
 
+from dataclasses import dataclass
+
 from redraft.domain.admin.urls import read_url
 from redraft.domain.bulk.run_requests import RunWebhook
 from redraft.domain.jobs.ids import PREFIXES
@@ -66,6 +68,29 @@ def latest_deliveries(
         found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=limit)
     lines = [DeliveryLine(**delivery_resource(each).model_dump(), receiver=each.receiver) for each in found[:limit]]
     return lines, next_cursor(found, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDeliveries:
+    """The numbers of deliveries that were given up, and of those that will be tried again."""
+
+    failed: int
+    failing: int
+
+    @property
+    def total(self) -> int:
+        return self.failed + self.failing
+
+
+def count_failed(services: Services) -> FailedDeliveries:
+    with services.database.read() as connection:
+        return FailedDeliveries(*webhooks.count_failed(connection))
+
+
+def redeliver_all(services: Services) -> int:
+    """Send all deliveries again that failed or are failing, each with a new retry schedule. Return their number."""
+    with services.database.write() as connection:
+        return webhooks.redeliver_all(connection)
 
 
 def redeliver(services: Services, owner_id: str, delivery_id: str) -> WebhookDelivery:

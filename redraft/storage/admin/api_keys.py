@@ -34,7 +34,7 @@ def find_valid(connection: Connection, token_hash: str, *, unrecorded_for_s: flo
 
     `is_unrecorded` is true if no use of the key was recorded in the last `unrecorded_for_s` seconds.
     """
-    names = (api_keys.c.id, api_keys.c.token_hash, api_keys.c.scopes)
+    names = (api_keys.c.id, api_keys.c.token_hash, api_keys.c.scopes, api_keys.c.name)
     query = select(*names, _is_unrecorded(unrecorded_for_s).label("is_unrecorded"))
     return fetch_one(connection, query.where(api_keys.c.token_hash == token_hash, *_IS_VALID))
 

@@ -85,9 +85,9 @@ _JOB = (
 
 
 def list_items(
-    connection: Connection, run: RunRecord, chosen: ItemFilter, *, after: int, limit: int
+    connection: Connection, run: RunRecord, chosen: ItemFilter, *, after: int, before: int | None = None, limit: int
 ) -> list[dict[str, Any]]:
-    """Return items after a number, in order, with the beginning of each question."""
+    """Return items after a number, or the last items before a number, in order, with the beginning of each question."""
     question = func.coalesce(
         text_in(connection, jobs.c.request, "instruct"), text_in(connection, dataset_items.c.row, "fields", "instruct")
     )
@@ -100,8 +100,16 @@ def list_items(
         func.substr(cast(question, Text), 1, EXCERPT_CHARS).label("question"),
         text_in(connection, jobs.c.request, "score_threshold").label("score_threshold"),
     )
-    wanted = query.where(run_items.c.number > after, *_conditions(connection, chosen))
-    return fetch_all(connection, wanted.limit(limit))
+    wanted = query.where(*_conditions(connection, chosen)).limit(limit)
+    if before is None:
+        return fetch_all(connection, wanted.where(run_items.c.number > after))
+    newest_first = wanted.where(run_items.c.number < before).order_by(None).order_by(run_items.c.number.desc())
+    return fetch_all(connection, newest_first)[::-1]
+
+
+def count_items(connection: Connection, run: RunRecord, chosen: ItemFilter) -> int:
+    query = select_items(run, func.count()).order_by(None).where(*_conditions(connection, chosen))
+    return connection.scalar(query) or 0
 
 
 def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElement[bool]]:

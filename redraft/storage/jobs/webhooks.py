@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, or_, select, update
 
 from redraft.domain.admin.urls import read_url
 from redraft.domain.jobs.ids import PREFIXES, new_id
@@ -22,6 +22,13 @@ _IS_FAILED = _rows.status == literal_column("'failed'")
 _IS_DUE = and_(
     _IS_PENDING, _rows.next_at <= DbNow(), or_(_rows.lease_expires_at.is_(None), _rows.lease_expires_at < DbNow())
 )
+# Another attempt follows. An attempt in flight has a lease
+_IS_FAILING = and_(
+    _IS_PENDING,
+    _rows.attempts > _rows.attempts_before,
+    or_(_rows.lease_expires_at.is_(None), _rows.lease_expires_at < DbNow()),
+)
+_HAS_FAILED = or_(_IS_FAILED, _IS_FAILING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,22 @@ def redeliver(connection: Connection, owner_id: str, delivery_id: str) -> Delive
         return None
     notify_after_commit(connection, "webhooks")
     return DeliveryRecord(**row)
+
+
+def redeliver_all(connection: Connection) -> int:
+    """Make all deliveries that failed, or whose last attempt failed, due now. Return their number."""
+    statement = update(webhook_deliveries).where(_HAS_FAILED)
+    found = connection.execute(statement.values(status="pending", next_at=DbNow(), attempts_before=_rows.attempts))
+    if found.rowcount:
+        notify_after_commit(connection, "webhooks")
+    return found.rowcount
+
+
+def count_failed(connection: Connection) -> tuple[int, int]:
+    """Return the number of deliveries that failed, and the number of those whose last attempt failed."""
+    counts = [select(func.count()).where(each).select_from(webhook_deliveries) for each in (_IS_FAILED, _IS_FAILING)]
+    failed, failing = (connection.scalar(each) or 0 for each in counts)
+    return failed, failing
 
 
 def list_of(connection: Connection, owner_id: str) -> list[DeliveryRecord]:

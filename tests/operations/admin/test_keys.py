@@ -28,7 +28,9 @@ def last_use(services: Services) -> datetime | None:
 def test_a_key_opens_what_it_was_made_for(services: Services):
     key, token = keys.create_key(services, "a", [Scope.ADMIN, Scope.READ])
     assert key["scopes"] == ["read", "admin"]
-    assert keys.authenticate(services, token) == keys.Caller(key["id"], frozenset({Scope.READ, Scope.ADMIN}))
+    assert keys.authenticate(services, token) == keys.Caller(
+        key["id"], frozenset({Scope.READ, Scope.ADMIN}), key["name"]
+    )
     assert keys.authenticate(services, keys.create_key(services, "b")[1]).scopes == DEFAULT_SCOPES
 
 

@@ -64,7 +64,7 @@ def mixed(driver: Driver, model_server: ModelServer) -> Run:
 
 
 def items(driver: Driver, run: Run, chosen: ItemFilter = ALL, **place: int) -> list[ItemLine]:
-    return run_listing.list_items(driver.services, run.id, chosen, **{"after": 0, "limit": 50, **place})[0]
+    return run_listing.list_items(driver.services, run.id, chosen, **{"limit": 50, **place}).items
 
 
 @pytest.mark.both_databases
@@ -142,10 +142,21 @@ def test_each_error_group_of_the_report_is_found_as_items(driver: Driver, mixed:
 
 
 def test_items_are_paged(driver: Driver, mixed: Run):
-    page, more = run_listing.list_items(driver.services, mixed.id, ALL, after=1, limit=2)
-    assert ([item.number for item in page], more) == ([2, 3], 3)
-    page, more = run_listing.list_items(driver.services, mixed.id, ALL, after=3, limit=2)
-    assert ([item.number for item in page], more) == ([4], None)
+    def page(**place: int) -> tuple[list[int], bool, bool]:
+        found = run_listing.list_items(driver.services, mixed.id, ALL, limit=2, **place)
+        return [item.number for item in found.items], found.has_earlier, found.has_later
+
+    assert page() == ([1, 2], False, True)
+    assert page(after=1) == ([2, 3], True, True)
+    assert page(after=3) == ([4], True, False)
+    assert page(before=4) == ([2, 3], True, True)
+    assert page(before=3) == ([1, 2], False, True)
+
+
+def test_the_items_of_an_error_are_counted(driver: Driver, mixed: Run):
+    chosen = ItemFilter(error_code="provider_bad_request")
+    found = run_listing.list_items(driver.services, mixed.id, chosen, limit=1)
+    assert ([item.custom_id for item in found.items], found.total) == (["r2"], 1)
 
 
 def test_the_time_left_follows_from_what_has_ended(driver: Driver, model_server: ModelServer):
@@ -307,7 +318,7 @@ def test_a_continued_job_that_stays_accepted_counts_as_accepted_wherever_accepta
     [line] = run_listing.list_runs(services, cursor=None, limit=5)[0]
     assert line.counts.accepted == 2
     assert run_tables(services, run.id).report.counts.accepted == 2
-    accepted, _ = run_listing.list_items(services, run.id, ItemFilter(is_accepted=True), after=0, limit=9)
+    accepted = run_listing.list_items(services, run.id, ItemFilter(is_accepted=True), limit=9).items
     assert [item.custom_id for item in accepted] == ["r0", "r2"]
     assert numbers_of_overview(services) == 2
     for name in items:

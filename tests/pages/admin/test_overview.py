@@ -83,7 +83,7 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor], stored: Callable[..., st
     page = visitor.go("/")
     assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
-    label = "getComputedStyle(document.querySelectorAll('.lines.cards td')[2], '::before').content"
+    label = "getComputedStyle(document.querySelectorAll('.lines td')[2], '::before').content"
     assert "Iterations" in page.evaluate(label)
     visitor.check_accessible(in_the_dark=True)
 

@@ -204,7 +204,7 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert deliverer.finish(10)
     visitor = visit(base_url=api.url, viewport={"width": 390, "height": 800})
     page = visitor.go("/settings/webhooks")
-    assert page.get_by_role("row").count() == 3
+    assert page.locator("tbody tr").count() == 2
     assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
     visitor.check_accessible()

@@ -12,6 +12,7 @@ from redraft.operations.services import Services
 from redraft.storage.admin import api_keys
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.html_pages import HtmlPage, text_of
 
 BROWSER = {"Accept": "text/html"}
 
@@ -94,6 +95,9 @@ def test_a_cookie_opens_the_api_to_our_own_pages_only(guarded: ApiServer, key: s
 def test_who_may_only_read_signs_in_and_out(guarded: ApiServer, services: Services):
     client = sign_in(guarded, keys.create_key(services, "reader", [Scope.READ])[1])
     assert client.get("/v1/jobs").status_code == 200
+    told = [text_of(each) for each in HtmlPage(client.get("/jobs")).of_class("signed-in")]
+    told += [text_of(each) for each in HtmlPage(client.get("/settings/keys")).of_class("signed-in")]
+    assert told == ["Key reader may read"] * 2
     assert client.post("/sign-out").headers["location"] == "/sign-in?notice=signed_out"
     assert client.get("/v1/jobs").status_code == 401
 

@@ -43,6 +43,7 @@ def test_entities_hide_no_direction_and_no_control():
 
 def test_headings_of_a_model_are_below_those_of_the_page():
     assert render_markdown("# A\n\n## B\n\n###### C") == "<h4>A</h4>\n<h5>B</h5>\n<h6>C</h6>\n"
+    assert render_markdown("### A\n\n###### B\n\n## C") == "<h4>A</h4>\n<h5>B</h5>\n<h4>C</h4>\n"
 
 
 def test_a_link_leads_away_without_telling_whence():

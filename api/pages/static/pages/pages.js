@@ -200,7 +200,6 @@
   function onSwap(event) {
     refresh();
     clearDraft();
-    checkTimer = setTimeout(check, checkEveryMs);
     const title = document.querySelector("[data-title]")?.dataset.title;
     if (title) document.title = title;
     for (const element of document.querySelectorAll("[data-announce]")) {
@@ -242,4 +241,5 @@
   const refused = document.getElementById("form-errors");
   (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
   refresh();
+  checkTimer = setTimeout(check, checkEveryMs);
 })();

@@ -1,0 +1,185 @@
+"""Each page in each state: axe finds nothing in both themes on a phone and a desk, and the layout suits a phone.
+
+One browser, one server and one visit per page, because each of them takes longer than the checks.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Browser, Page
+
+from tests.pages.page_states import SETTINGS, States, add_states
+from tests.support.api_server import ApiServer
+from tests.support.receiver import Answer, Receiver
+from tests.support.showcase import Showcase, showcase
+from tests.support.waiting import patient
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1440, "height": 900}
+_LAYOUT = Path(__file__).with_name("layout.js").read_text("utf-8")
+_OPEN = "document.querySelectorAll('main details').forEach((each) => { each.open = true; })"
+# The rules that depend on colours alone are the only ones that a theme can break
+_BOTH: list[tuple[str, dict[str, Any]]] = [
+    ("light", {"resultTypes": ["violations"]}),
+    ("dark", {"runOnly": ["color-contrast", "link-in-text-block"], "resultTypes": ["violations"]}),
+]
+Place = tuple[str, str, Callable[[Page], object] | None]
+
+
+def _send_empty(page: Page) -> None:
+    """Send the first form of the page as it is, past what the browser checks."""
+    with page.expect_navigation():
+        page.evaluate(
+            "const form = document.querySelector('main form[method=post]:has(.primary)');"
+            "form.removeAttribute('hx-post'); form.noValidate = true;"
+            "form.requestSubmit(form.querySelector('.primary'));"
+        )
+
+
+def _expand(page: Page) -> None:
+    page.locator("[data-expands]").first.click()
+    page.locator(".expanded:not([hidden]) section").first.wait_for()
+
+
+class Tour:
+    """Goes through pages with one browser; `found` is what is wrong."""
+
+    def __init__(self, page: Page, base_url: str) -> None:
+        self._page, self._base_url = page, base_url
+        self.found: list[str] = []
+
+    def go(self, name: str, path: str, prepare: Callable[[Page], object] | None = None) -> None:
+        page = self._page
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(PHONE)  # pyright: ignore[reportArgumentType]
+        response = page.goto(self._base_url + path)
+        assert response, path
+        assert response.status < 500, path
+        if prepare:
+            prepare(page)
+        self.found += [f"{name}, closed: {each}" for each in page.evaluate(_LAYOUT)]
+        page.evaluate(_OPEN)
+        self.found += [f"{name}: {each}" for each in page.evaluate(_LAYOUT)]
+        page.evaluate(AXE_SCRIPT)
+        for size in (PHONE, DESK):
+            page.set_viewport_size(size)  # pyright: ignore[reportArgumentType]
+            self._ask_axe(f"{name} at {size['width']}")
+
+    def _ask_axe(self, name: str) -> None:
+        for scheme, options in _BOTH:
+            self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            violations = self._page.evaluate("(options) => axe.run(options)", options)["violations"]
+            for each in violations:
+                goals = [node["target"] for node in each["nodes"][:3]]
+                self.found.append(f"{name}, {scheme}: {each['id']} {goals}")
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[tuple[Showcase, States]]:
+    made: list[States] = []
+    with (
+        Receiver(usual=Answer(503)) as receiver,
+        showcase(lambda services: made.append(add_states(services, receiver)), **SETTINGS) as shown,
+    ):
+        yield shown, made[0]
+
+
+@pytest.fixture
+def tour(browser: Browser) -> Iterator[Callable[..., Tour]]:
+    with ExitStack() as stack:
+
+        def start(base_url: str, **options: Any) -> Tour:
+            context = browser.new_context(**options)
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(patient(10_000))
+            return Tour(page, base_url)
+
+        yield start
+
+
+def _job_pages(shown: Showcase, states: States) -> list[Place]:
+    tabs = {
+        states.failed: ("", "/iterations", "/calls"),
+        states.canceled: ("", "/calls"),
+        states.long: ("", "/iterations", "/calls", "/events", "/request"),
+        shown.running_id: ("", "/iterations", "/calls"),
+        shown.job_id: ("/iterations",),
+    }
+    names = {states.failed: "failed", states.canceled: "canceled", states.long: "long", shown.running_id: "running"}
+    return [
+        *((f"{names.get(each, 'sky')} job{tab}", f"/jobs/{each}{tab}", None) for each in tabs for tab in tabs[each]),
+        ("whole answer", f"/jobs/{states.long}?full=1", None),
+        ("call", f"/jobs/{states.long}/calls/{states.call}", None),
+        ("continuation with an error", f"/jobs/{states.long}", _send_empty),
+        ("deletion of a job", f"/jobs/{states.failed}/delete", None),
+        ("jobs", "/jobs", None),
+        ("jobs, none", "/jobs?q=nosuchword", None),
+        ("jobs, a wrong filter", "/jobs?created_after=soon", None),
+        ("jobs, bulk", "/jobs/bulk?do=cancel&filters=status%3Dqueued", None),
+        ("new job", "/new", None),
+        ("copied job", f"/new?from={states.long}", None),
+        ("new job with errors", "/new", _send_empty),
+        ("ratings", "/ratings", None),
+        ("calibration", "/ratings/calibration", None),
+        ("no such page", "/nowhere", None),
+        ("overview", "/", None),
+        ("overview by day", "/?by=day", None),
+        ("go", "/go?q=customer", None),
+    ]
+
+
+def _bulk_pages(shown: Showcase, states: States) -> list[Place]:
+    both = f"baseline={shown.baseline_id}&run={shown.run_id}"
+    return [
+        ("runs", "/runs", None),
+        ("run", f"/runs/{shown.run_id}", None),
+        ("items", f"/runs/{shown.run_id}/items", None),
+        ("unfinished run", f"/runs/{states.run}", None),
+        ("items of an unfinished run", f"/runs/{states.run}/items", None),
+        ("comparison", f"/runs/compare?{both}", _expand),
+        ("row of a comparison", f"/runs/compare/row?{both}&row=track-a-parcel", None),
+        ("retry", f"/runs/{shown.run_id}/resume?retry=failed", None),
+        ("deletion of a run", f"/runs/{shown.run_id}/delete", None),
+        ("new run", "/runs/new", None),
+        ("new run with errors", "/runs/new", _send_empty),
+        ("datasets", "/datasets", None),
+        ("dataset", f"/datasets/{shown.dataset_id}", None),
+        ("new dataset", "/datasets/new", None),
+        ("new dataset with errors", "/datasets/new", _send_empty),
+        ("settings", "/settings", None),
+        ("webhooks", "/settings/webhooks", None),
+        ("profiles", "/settings/profiles", None),
+        ("profile", "/settings/profiles/quality?with=criteria", None),
+        ("templates", "/settings/templates", None),
+        ("keys", "/settings/keys", None),
+        ("keys with errors", "/settings/keys", _send_empty),
+        ("configuration", "/settings/configuration", None),
+    ]
+
+
+@pytest.mark.parametrize("pages_of", [_job_pages, _bulk_pages])
+def test_every_page_suits_a_phone_and_axe(
+    filled: tuple[Showcase, States], tour: Callable[..., Tour], pages_of: Callable[..., list[Place]]
+):
+    found = tour(filled[0].api.url)
+    for place in pages_of(*filled):
+        found.go(*place)
+    assert found.found == [], "\n".join(found.found)
+
+
+def test_an_empty_installation_and_its_sign_in_suit_a_phone_and_axe(
+    tour: Callable[..., Tour], start_api: Callable[..., ApiServer], services: Any
+):
+    found = tour(start_api().url)
+    for path in ("/", "/jobs", "/runs", "/datasets", "/ratings", "/ratings/calibration", "/settings/webhooks"):
+        found.go(f"empty {path}", path)
+    guarded = start_api(require_auth=True)
+    found_too = tour(guarded.url)
+    found_too.go("sign-in", "/sign-in?next=%2Fjobs")
+    found_too.go("wrong key", "/sign-in", lambda page: (page.fill("#key", "rd_wrong"), page.press("#key", "Enter")))
+    both = found.found + found_too.found
+    assert both == [], "\n".join(both)
