@@ -20,6 +20,7 @@ from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
 from tests.support.processes import WorkerProcess, environment_of
 from tests.support.receiver import Answer
+from tests.support.shells import Shell
 from tests.support.waiting import patient, wait_until
 from tests.tracing.collector import Collector, Received
 
@@ -258,3 +259,4 @@ def test_an_endpoint_without_the_extra_is_an_error_in_the_log(
     assert services.traces is None
     assert [(each["log_level"], each["event"]) for each in logged] == [("error", "traces_not_exported")]
     assert "pip install 'redraft[otel]'" in logged[0]["reason"]
+    assert "pip install 'redraft[otel]'" in Shell.of(services).run("doctor").out

@@ -64,6 +64,7 @@ def _diagnose_services(services: Services) -> list[Finding]:
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))
     findings.append(_guard("webhooks", lambda: _webhooks(services)))
+    findings += _traces(services)
     findings += _http_checks(services.settings)
     findings += _extensions(services)
     findings.append(_guard("model", lambda: _default_model(services)))
@@ -138,6 +139,16 @@ def _webhooks(services: Services) -> Finding:
     return Finding(
         "webhooks", "note", "jobs with a webhook are refused", "Set REDRAFT_WEBHOOK_SECRET, which signs webhooks."
     )
+
+
+def _traces(services: Services) -> list[Finding]:
+    endpoint = services.settings.otel_exporter_otlp_endpoint
+    if not endpoint:
+        return []
+    if services.traces is None:
+        detail = "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the extra 'otel' is not installed"
+        return [Finding("traces", "note", detail, "pip install 'redraft[otel]'")]
+    return [Finding("traces", "ok", f"ended jobs are exported to {endpoint}")]
 
 
 def _http_checks(settings: Settings) -> list[Finding]:
