@@ -48,6 +48,7 @@ class JobTraces:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._is_given_up = False
         self._exporter: OtlpExporter | None = None
         self._warned_at = 0.0
 
@@ -74,6 +75,8 @@ class JobTraces:
         if self._thread is None:
             return
         self._thread.join(_LAST_EXPORTS_S)
+        # The caller closes the database next
+        self._is_given_up = True
         exporter = self._exporter
         if exporter is not None:
             # Ends the waits between the attempts of an export
@@ -90,7 +93,7 @@ class JobTraces:
         except Exception:
             log.exception("traces_not_exported")
             return
-        while not (self._closing.is_set() and self._ended.empty()):
+        while not self._is_given_up and not (self._closing.is_set() and self._ended.empty()):
             batch = self._take()
             if batch:
                 self._export(self._exporter, batch)
