@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from api.pages.parts.filters import duration
 from redraft.domain.jobs.states import Step
-from redraft.domain.jobs.time_intervals import Interval, covered
+from redraft.domain.jobs.time_intervals import Interval, covered, merged
 from redraft.operations.calls.model_calls import SPECULATIVE_SEQ, may_have_cost
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, PlacedCall
@@ -19,6 +19,7 @@ from redraft.reports.svg import tag, ticks_to
 
 # A shorter time in the queue is not shown, because every job waits a little for a worker
 _QUEUED_MIN_S = 0.1
+_GAP_MIN_S = 1.0
 _UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
 # The last label of the axis would be cut off, if its tick is close to the end
 _LABELED_MAX = 96.0
@@ -130,16 +131,23 @@ class Axis:
 def trace_of(view: TraceView, now: datetime) -> Trace:
     """Return the trace of a job that has calls."""
     job, moment = view.job, now.timestamp()
-    rows = [*_groups(view, moment), *_pauses(view)]
+    pauses = list(_pauses(view))
+    # A continuation repeats the call that ended the job, without a wait
+    waits = [wait for wait in _waits(view.calls) if not any(_holds(wait, pause) for pause in pauses)]
+    waits += _open_wait(view, moment)
+    waits += _gaps([*(call.interval for call in view.calls), *(row.interval for row in (*waits, *pauses))])
+    rows = list(_groups(view, waits))
+    taken = {child.id for row in rows for child in row.children}
+    rows += [*pauses, *(wait for wait in waits if wait.id not in taken)]
     start = job.created_at.timestamp()
     end = max(job.finished_at.timestamp() if job.finished_at else moment, *(row.interval[1] for row in rows))
     queued = _queued(job, moment)
-    pauses = [row.interval for row in rows if row.kind == "pause"]
+    idle = [row.interval for row in pauses]
     # A job that waited for hours, and then ran for seconds, would have bars too small to see
-    if queued and queued.duration_ms / 500 > end - start - covered(pauses):
+    if queued and queued.duration_ms / 500 > end - start - covered(idle):
         queued = replace(queued, kind="pause", note="not to scale")
-        pauses.append(queued.interval)
-    axis = Axis(start, end, sorted(pauses))
+        idle.append(queued.interval)
+    axis = Axis(start, end, sorted(idle))
     if queued:
         rows.append(queued)
     drawn = tuple(_drawn(row, axis) for row in sorted(rows, key=lambda row: row.interval))
@@ -147,21 +155,31 @@ def trace_of(view: TraceView, now: datetime) -> Trace:
     return Trace(drawn, axis.draw(), axis.grid(), tuple(_legend(drawn)), called)
 
 
-def _groups(view: TraceView, now: float) -> Iterator[Row]:
+def _holds(row: Row, other: Row) -> bool:
+    return row.interval[0] <= other.interval[0] and other.interval[1] <= row.interval[1]
+
+
+def _groups(view: TraceView, waits: Sequence[Row]) -> Iterator[Row]:
     """Yield a row for each iteration, and one for the audit."""
     calls = sorted(view.calls, key=lambda call: (_place(call), call.interval, call.id))
     scores = _scores(view.iterations, calls)
-    waits = [*_waits(calls), *_open_wait(view, now)]
+    gaps = [wait for wait in waits if wait.call is None]
     for (is_audit, number), group in groupby(calls, key=_place):
         found = list(group)
         rows = [_call_row(call, scores.get(call.id)) for call in found]
-        rows += [wait for wait in waits if wait.call in found]
+        ids = {call.id for call in found}
+        rows += [wait for wait in waits if wait.call and wait.call.id in ids]
+        start, end = min(row.interval[0] for row in rows), max(row.interval[1] for row in rows)
+        # Iterations may overlap, so only the first one has the gap
+        own = [gap for gap in gaps if start < gap.interval[0] and gap.interval[1] < end]
+        gaps = [gap for gap in gaps if gap not in own]
+        rows += own
         best = max((each for each in view.iterations if each.number == number), key=_score_of, default=None)
         yield Row(
             id="audit" if is_audit else f"iteration-{number}",
             kind="iterations" if is_audit else "iteration",
             words="Audit" if is_audit else f"Iteration {number}",
-            interval=(min(row.interval[0] for row in rows), max(row.interval[1] for row in rows)),
+            interval=(start, end),
             is_open=any(row.is_open for row in rows),
             iteration=best,
             score=best.evaluation.score if best and best.evaluation else None,
@@ -220,6 +238,14 @@ def _open_wait(view: TraceView, now: float) -> Iterator[Row]:
     is_waiting = view.job.progress.step is not None and last.status == "failed"
     if is_waiting and all(call.status != "started" for call in view.calls):
         yield Row("waiting", "wait", f"waiting after {_cause(last)}", (last.interval[1], now), is_open=True, call=last)
+
+
+def _gaps(intervals: Iterable[Interval]) -> Iterator[Row]:
+    """Yield a row for each time between these intervals that is long enough to be noticed."""
+    for (_, start), (end, _) in pairwise(merged(intervals)):
+        if end - start >= _GAP_MIN_S:
+            words = f"waited {duration((end - start) * 1000)} for a worker or a limit"
+            yield Row(f"gap-{start:.3f}", "wait", words, (start, end))
 
 
 def _cause(failed: PlacedCall) -> str:

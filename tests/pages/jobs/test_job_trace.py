@@ -23,6 +23,7 @@ from tests.support.shells import drain
 
 Stored = Callable[..., str]
 TOO_MANY = Reply(status=429, raw={"error": {"message": "Slow down"}})
+GAP_OF_1_S = "waited 1.0 s for a worker or a limit"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -118,6 +119,17 @@ def test_a_short_call_beside_a_long_wait_has_its_place(services: Services, store
     assert re.findall(r">([^<>]+)</text>", trace.axis)[-1] == "15 min"
 
 
+def test_a_time_without_any_call_is_a_row_where_it_belongs(services: Services, stored: Stored):
+    calls = [line_of("call_1", 0, 1), line_of("call_2", 4, 1, seq=1), line_of("call_3", 5.5, 1, seq=2)]
+    trace = drawn(services, stored(), [*calls, line_of("call_4", 8, 2, iteration=2)])
+    assert names_of(trace.rows) == [
+        ("Iteration 1", ["generate", "waited 3.0 s for a worker or a limit", "generate", "generate"]),
+        "waited 1.5 s for a worker or a limit",
+        ("Iteration 2", ["generate"]),
+    ]
+    assert place_of(trace, trace.rows[1].id) == [65, 15]
+
+
 def test_a_wait_for_a_worker_is_a_row_and_one_of_hours_is_no_part_of_the_scale(services: Services, stored: Stored):
     job_id = stored()
     for waited_s, first in ((5, [50, 50]), (7200, [0, 100])):
@@ -143,6 +155,9 @@ def test_a_pause_before_a_continuation_is_named_and_no_part_of_the_scale(
     trace = drawn(services, job_id, calls, pauses=pauses)
     words = [row.words for row in trace.rows]
     assert words == ["Iteration 1", "continued after 15 min 0 s", "Iteration 2"]
+    failed = line_of("call_0", 0, 0.5, status="failed", http_status=500)
+    repeated = drawn(services, job_id, [failed, line_of("call_1", 902, 1)], pauses=pauses)
+    assert names_of(repeated.rows) == [("Iteration 1", ["generate", GAP_OF_1_S, "generate"]), words[1]]
     assert place_of(trace, "call_2") == [25, 75]
     seq = views.view_trace(services, job_id).continued[0].seq
     page = reader.go(f"/jobs/{job_id}/calls?at=pause-{seq}")
