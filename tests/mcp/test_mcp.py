@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 import pytest
 from mcp import Client, ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -23,7 +25,7 @@ from tests.model_server.server import ModelServer
 from tests.support.api_server import ApiServer
 from tests.support.processes import WorkerProcess, environment_of
 from tests.support.shells import Shell
-from tests.support.waiting import patient
+from tests.support.waiting import patient, wait_until
 
 ASKED = {"instruct": "Name the capital of France.", "eval_crit": "It is Paris."}
 
@@ -267,6 +269,21 @@ def test_a_wait_ends_when_the_server_stops(
     model_server.release()
 
 
+def test_the_command_also_serves_over_http(services: Services):
+    command = Shell.of(services).start("mcp", "--http", REDRAFT_PORT="0")
+    try:
+        url = command.wait_says(r"ready at (http://\S+)")[1]
+
+        async def run() -> int:
+            async with Client(streamable_http_client(f"{url}/mcp")) as client:
+                return len((await client.list_tools()).tools)
+
+        assert asyncio.run(run()) == 7
+        assert command.end(signal.SIGTERM) == 0
+    finally:
+        command.remove()
+
+
 def test_on_stdio_the_command_brings_its_own_broker_and_worker(
     make_settings: Callable[..., Settings], model_server: ModelServer, tmp_path: Path
 ):
@@ -275,6 +292,12 @@ def test_on_stdio_the_command_brings_its_own_broker_and_worker(
     told: list[tuple[float, str | None]] = []
     job = on_stdio(environment, tmp_path, lambda client: answered(client, told))
     assert_accepted(job, told)
+
+    def left() -> list[Any]:
+        found = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+        return [each for each in found if any(str(tmp_path) in word for word in each)]
+
+    wait_until(lambda: not left(), within_s=20, what="the end of broker and worker")
 
 
 def test_on_stdio_the_tools_can_use_a_server_elsewhere(
