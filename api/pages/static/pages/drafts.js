@@ -5,12 +5,15 @@
   const secret = new Set(["password", "file", "hidden"]);
   const dirty = new Set();
 
-  // A form that was sent and is not shown again was accepted. On a page with data-problem it was not.
-  const sent = sessionStorage.getItem(prefix);
-  if (sent && !document.querySelector("[data-problem]")) {
+  // A form that was sent and is not shown again was accepted. On a page with data-problem it was not, and neither on
+  // a page without a redirection, because the server redirects after a form: people came here after it did not answer.
+  function settle(isAnswered) {
+    const key = sessionStorage.getItem(prefix);
+    if (!key || document.querySelector("[data-problem]")) return;
     sessionStorage.removeItem(prefix);
-    if (!document.querySelector(`form[data-draft="${CSS.escape(sent)}"]`)) localStorage.removeItem(prefix + sent);
+    if (isAnswered && !document.querySelector(`form[data-draft="${CSS.escape(key)}"]`)) localStorage.removeItem(prefix + key);
   }
+  settle(performance.getEntriesByType("navigation")[0]?.redirectCount > 0);
 
   function values(form) {
     return [...form.elements]
@@ -52,6 +55,7 @@
     for (const each of form.querySelectorAll("details")) {
       if ([...each.querySelectorAll("textarea, input:not([type=checkbox])")].some((field) => field.value && field.value !== field.defaultValue)) each.open = true;
     }
+    for (let each = form.closest("details"); each; each = each.parentElement.closest("details")) each.open = true;
     say(form, draft);
     form.dispatchEvent(new Event("input", { bubbles: true }));
   }
@@ -103,5 +107,19 @@
   window.addEventListener("beforeunload", (event) => {
     if ([...dirty].some((form) => form.isConnected)) event.preventDefault();
   });
-  for (const form of document.querySelectorAll("form[data-draft]")) prepare(form);
+  const prepared = new WeakSet();
+  function prepareAll() {
+    for (const form of document.querySelectorAll("form[data-draft]")) {
+      if (prepared.has(form)) continue;
+      prepared.add(form);
+      prepare(form);
+    }
+  }
+  document.addEventListener("htmx:after:swap", (event) => {
+    if (event.detail?.ctx?.sourceElement?.matches?.("form")) settle(true);
+    prepareAll();
+  });
+  // Back from another page, perhaps that of a browser whose server did not answer
+  window.addEventListener("pageshow", (event) => { if (event.persisted) sessionStorage.removeItem(prefix); });
+  prepareAll();
 })();
