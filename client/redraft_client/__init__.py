@@ -6,7 +6,7 @@ with Redraft("http://127.0.0.1:8000") as redraft:
 ```
 """
 
-from redraft_client._protocol import Retries
+from redraft_client._protocol import Response, Retries
 from redraft_client.async_client import AsyncRedraft
 from redraft_client.client import Redraft
 from redraft_client.errors import (
@@ -29,6 +29,7 @@ __all__ = [
     "JobFailed",
     "Redraft",
     "RedraftError",
+    "Response",
     "Retries",
     "ServerNotReached",
     "StreamedEvent",

@@ -11,7 +11,7 @@ from redraft_client._address import Address
 from redraft_client._async_driver import AsyncDriver
 from redraft_client._events import Follower
 from redraft_client._operations import Operations, Rows, path, upload
-from redraft_client._protocol import Request, Retries, Steps, get, new_key, post
+from redraft_client._protocol import Request, Response, Retries, Steps, get, new_key, post
 from redraft_client.models import (
     CalibrationReport,
     CallList,
@@ -143,14 +143,30 @@ class AsyncRedraft:
         self, method: str, path: str, *, params: Mapping[str, Any] | None = None, json: Any = None
     ) -> bytes:
         """Send any other request, such as `request("GET", "/v1/usage")`, and return the body of its response."""
-        found = get(path, params)
-        if method.upper() != "GET":
-            other = post(path, json, params)
-            is_repeatable = method.upper() in {"PUT", "DELETE", "HEAD"}
-            found = Request(
-                method.upper(), path, other.params, other.headers, other.content, is_repeatable=is_repeatable
-            )
-        return (await self._run(self._operations.raw(found))).content
+        return (await self.exchange(method, path, params=params, json=json)).content
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        is_repeatable: bool = False,
+    ) -> Response:
+        """Send any request, and return the response with its status and its headers.
+
+        The body is `json`, or else `content`. A POST request is only repeated if it is repeatable, or has an
+        Idempotency-Key.
+        """
+        made = post(path, json, params)
+        sent = {**made.headers, **(headers or {})}
+        repeats = is_repeatable or method.upper() in {"GET", "PUT", "DELETE", "HEAD"} or "Idempotency-Key" in sent
+        body = made.content if content is None else content
+        found = Request(method.upper(), path, made.params, sent, body, is_repeatable=repeats)
+        return await self._run(self._operations.raw(found))
 
 
 class _Part:

@@ -440,6 +440,10 @@ class EventPage(ResponseModel):
     """Whether the job has ended and there is no later event."""
 
 
+class FoundId(ResponseModel):
+    id: str
+
+
 class GroundingResult(ResponseModel):
     """The use of the sources in an answer, checked without a model."""
     citations: list[Citation]
@@ -462,6 +466,34 @@ class HumanAgreement(ResponseModel):
     error: Mean | None = None
     bias: Mean | None = None
     order: Correlation | None = None
+
+
+class ItemOutcome(ResponseModel):
+    """One item of a run: one repeat of a row of the dataset. Scores are from 0 to 1."""
+    custom_id: str
+    repeat: int = 1
+    status: Literal['queued', 'running', 'succeeded', 'failed', 'canceled', 'invalid'] | str = 'queued'
+    stop_reason: str | None = None
+    success: bool | None = None
+    first_score: float | None = None
+    final_score: float | None = None
+    best_iteration: int | None = None
+    scores_by_iteration: list[float | None] = []
+    passed_by_iteration: list[bool] = []
+    iterations: int = 0
+    cost_usd: str | None = None
+    cost_by_iteration: list[str | None] = []
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float | None = None
+    error_code: str | None = None
+    error_words: str | None = None
+    human_score: float | None = None
+    human_pass: bool | None = None
+    audit_score: float | None = None
+    audit_passed: bool | None = None
+    only_evaluates: bool = False
+    is_deleted: bool = False
 
 
 class Iteration(ResponseModel):
@@ -886,6 +918,24 @@ class RunError(ResponseModel):
     since: str
 
 
+class RunFacts(ResponseModel):
+    """The facts that identify a run."""
+    id: str
+    name: str
+    status: str
+    dataset_name: str
+    created_at: str
+    dataset_version: str | None = None
+    finished_at: str | None = None
+    models: list[str] = []
+    evaluator_models: list[str] = []
+    score_threshold: float | None = None
+    iter_max: int | None = None
+    cost_usd: str | None = None
+    unpriced_models: list[str] = []
+    deleted_jobs: int = 0
+
+
 class RunFinished(ResponseModel):
     """The payload of the event `run.finished`. It has no questions or answers. Items of a canceled run may still
     be running, since their jobs are canceled right after the run.
@@ -948,6 +998,12 @@ class RunItemPage(ResponseModel):
     data: list[RunItem]
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
+
+
+class RunOutcomes(ResponseModel):
+    """The facts and the outcomes of a run, from which its reports and comparisons are computed."""
+    run: RunFacts
+    items: list[ItemOutcome]
 
 
 class RunPage(ResponseModel):

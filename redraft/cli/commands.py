@@ -11,6 +11,7 @@ from redraft.cli.admin.agents import mcp
 from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
+from redraft.cli.backends import opening
 from redraft.cli.bulk import comparisons, datasets, evals, imports, runs
 from redraft.cli.exit_codes import GuardedGroup
 from redraft.cli.jobs import ask, jobs, ratings, refining
@@ -40,13 +41,25 @@ def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - Typer calls it by 
 
 @app.callback()
 def main(
+    ctx: typer.Context,
     *,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback uses it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print logs, and tracebacks of errors, on stderr.")] = False,
+    debug: Annotated[  # noqa: ARG001 - the group reads it
+        bool, typer.Option("--debug", help="Print logs, and tracebacks of errors, on stderr.")
+    ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REDRAFT_SERVER",
+            metavar="URL",
+            help="Work at a Redraft server elsewhere, with the key in REDRAFT_API_KEY (default: this installation).",
+        ),
+    ] = None,
 ) -> None:
     """Write answers iteratively: generate, evaluate and revise until an answer is accepted."""
+    opening.choose(server, ctx.invoked_subcommand or "")
 
 
 # Commands import operations and pydantic within their functions, so that `--help` and completion stay fast

@@ -49,6 +49,7 @@ _BY_KIND: tuple[tuple[type[RedraftError], Exit], ...] = (
     (Forbidden, Exit.AUTH),
     (Unavailable, Exit.UNREACHABLE),
 )
+_KEY = "Set REDRAFT_API_KEY to a key of the server; `redraft keys create NAME` on its machine creates one."
 _ADVICE = {
     "provider_auth": "Check the provider's key: `redraft doctor` shows which keys are set.",
     "provider_quota": "Check the plan and the billing of the provider's account, or choose another model.",
@@ -68,6 +69,12 @@ _ADVICE = {
     "deadline_exceeded": "Set a longer --deadline.",
     "worker_lost": "Read the log of the worker.",
     "webhooks_not_configured": "Also set the secret in this shell: commands do not read the environment of a server.",
+    "unauthenticated": _KEY,
+    "invalid_key": _KEY,
+    "insufficient_scope": "Set REDRAFT_API_KEY to a key of the server with this scope.",
+    "server_not_reached": "Check the URL in REDRAFT_SERVER or --server, the network, and that the server runs.",
+    "server_version": "Check the URL in REDRAFT_SERVER or --server. If it is right, the server and this program have "
+    "different versions: update the older one.",
     "broker_unavailable": "Check REDRAFT_BROKER_URL and the broker. `redraft doctor` checks all parts.",
     "database_unavailable": "Check REDRAFT_DATABASE_URL and the database server. `redraft doctor` checks all parts.",
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from redraft.cli import output
 from redraft.errors import Conflict, FieldError, Invalid, NotFound, Unavailable
@@ -31,19 +31,6 @@ def opened() -> Generator["Services"]:
     with connected(load_settings()) as services:
         ensure_schema(services)
         yield services
-
-
-@contextmanager
-def opened_for(noun: Literal["job", "run", "dataset"], text: str) -> Generator[tuple["Services", str]]:
-    """Yield services, and the id of the resource that a text names.
-
-    Raises NotFound if the text names no resource, and Conflict if it names several.
-    """
-    from redraft.operations.jobs import references
-
-    find = {"job": references.find_job_id, "run": references.find_run_id, "dataset": references.find_dataset_id}
-    with opened() as services:
-        yield services, find[noun](services, text)
 
 
 @contextmanager
@@ -106,34 +93,12 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
                 output.say(_JOINED, "dim")
             yield stack.ensure
         return
-    services.queue.ping()
-    if not is_worker_alive(services):
-        output.say("No worker is alive, so no step is executed. Start a worker with `redraft worker`.", "yellow")
-    yield lambda: None
-
-
-def is_worker_alive(services: "Services") -> bool:
     from redraft.operations.admin import readiness
 
-    return readiness.alive_workers(services) > 0
-
-
-def print_detached(services: "Services", noun: Literal["job", "run"], new_id: str, *, as_json: bool) -> None:
-    """Print the id or the data of a detached job or run, and the command that watches it on stderr."""
-    from redraft.operations.bulk import runs
-    from redraft.operations.jobs import queries
-
-    if as_json:
-        resource = queries.get_job(services, new_id) if noun == "job" else runs.get_run(services, new_id)
-        output.write_json(resource.model_dump(mode="json", exclude={"iterations"}))
-    else:
-        output.write_data(new_id)
-    watch = f"redraft {noun}s watch {new_id}"
-    if is_worker_alive(services):
-        output.say(f"A worker executes the {noun}. Watch it with: {watch}", "dim")
-        return
-    starter = "redraft serve" if services.settings.is_embedded_broker else "redraft worker"
-    output.say(f"No worker is alive. Start a worker with `{starter}`, or with: {watch}", "yellow")
+    services.queue.ping()
+    if not readiness.alive_workers(services):
+        output.say("No worker is alive, so no step is executed. Start a worker with `redraft worker`.", "yellow")
+    yield lambda: None
 
 
 def pick(ids: Sequence[str], text: str, noun: str) -> str:

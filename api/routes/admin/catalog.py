@@ -1,7 +1,7 @@
-"""Routes for models, evaluation profiles, and the usage of models."""
+"""Routes for models, evaluation profiles, the usage of models, and the ids of named resources."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
@@ -10,9 +10,11 @@ from api.dependencies import ServicesOf
 from api.http.bodies import StrictRoute
 from api.http.parameters import Listed, Time
 from api.http.responses import render
+from api.openapi import problems_of
 from redraft.domain.jobs.states import JobKind
 from redraft.operations.admin import usage
 from redraft.operations.admin.usage import DAYS_MAX, DAYS_USUAL, UsageReport
+from redraft.operations.jobs import references
 
 router = APIRouter(prefix="/v1", tags=["catalog"], route_class=StrictRoute)
 
@@ -102,3 +104,26 @@ class UsageQuery(BaseModel):
 def get_usage(services: ServicesOf, query: Annotated[UsageQuery, Query()]) -> Response:
     """Sum up calls, tokens and cost by day and model."""
     return render(usage.report(services, **query.model_dump()))
+
+
+class FoundId(BaseModel):
+    id: str
+
+
+_FIND = {"job": references.find_job_id, "run": references.find_run_id, "dataset": references.find_dataset_id}
+
+
+@router.get("/ids/{noun}", response_model=FoundId, responses=problems_of(409))
+def find_id(
+    services: ServicesOf,
+    noun: Literal["job", "run", "dataset"],
+    reference: Annotated[
+        str,
+        Query(
+            max_length=500,
+            description="An id or its unique beginning, a unique name (of a job: the metadata `name`), or `latest`.",
+        ),
+    ],
+) -> Response:
+    """Find the id of a job, a run or a dataset."""
+    return render(FoundId(id=_FIND[noun](services, reference)))

@@ -17,11 +17,13 @@ from api.http.responses import render
 from api.http.security_headers import REPORT_POLICY
 from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_results import METADATA_COLUMNS_MAX, RESULT_COLUMNS
 from redraft.reports.formats import COMPARISON_FORMATS, FORMATS, Format
+from redraft.reports.tables import RunFacts
 
 Tables = TypeVar("Tables")
 
@@ -135,6 +137,20 @@ def export_run_results(
 def _blocks(lines: Iterator[str]) -> Iterator[str]:
     while block := "".join(islice(lines, _LINES_AT_ONCE)):
         yield block
+
+
+class RunOutcomes(BaseModel):
+    """The facts and the outcomes of a run, from which its reports and comparisons are computed."""
+
+    run: RunFacts
+    items: list[ItemOutcome]
+
+
+@router.get("/outcomes", response_model=RunOutcomes)
+async def list_run_outcomes(context: ContextOf, run_id: str) -> Response:
+    """List the outcomes of all items, without texts. Costs are exact decimal strings."""
+    tables = await to_thread.run_sync(run_tables, context.services, run_id, limiter=context.reports)
+    return render(RunOutcomes(run=tables.facts, items=list(tables.items)))
 
 
 @router.get(

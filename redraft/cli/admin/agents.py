@@ -6,6 +6,7 @@ import typer
 
 from redraft.cli import sessions
 from redraft.cli.admin.serving import serve
+from redraft.cli.backends import opening
 from redraft.errors import Invalid
 
 
@@ -42,7 +43,7 @@ def mcp(
         return
     from redraft.mcp import stdio
 
-    if server:
+    if server := server or opening.server.get():
         stdio.serve_elsewhere(server, api_key)
         return
     from redraft.cli.views.waiting import interrupted_by_sigterm

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from redraft.cli import options, output, sessions
+from redraft.cli import options, output
+from redraft.cli.backends import opening
 from redraft.cli.bulk import bulk_options
 
 EPILOG = options.examples(
@@ -43,16 +44,14 @@ def compare(
     """
     from redraft.cli.bulk.finished_runs import check_report_files, exit_of_gates, write_reports
     from redraft.domain.bulk.gates import check_gates
-    from redraft.operations.bulk import run_results
-    from redraft.operations.bulk.report_tables import comparison_tables
     from redraft.reports.figures import figures_of
     from redraft.reports.formats import COMPARISON_FORMATS
     from redraft.reports.text import print_report
 
     check_report_files(report or (), COMPARISON_FORMATS)
-    with sessions.opened_for("run", base) as (services, base_id), sessions.opened_for("run", new) as (_, new_id):
-        tables = comparison_tables(services, base_id, new_id)
-        items = [] if min_pass_rate is None else run_results.outcomes(services, new_id)
+    with opening.opened_for("run", base) as (backend, base_id), opening.opened_for("run", new) as (_, new_id):
+        tables = backend.comparison_tables(base_id, new_id)
+        items = () if min_pass_rate is None else backend.outcomes(new_id)
     gates = check_gates(items, tables.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
     tables = replace(tables, gates=gates)
     write_reports(report or (), COMPARISON_FORMATS, tables)

@@ -13,13 +13,11 @@ import typer
 from redraft.cli import output
 from redraft.cli.files import STDIN, open_file
 from redraft.datasets.columns import shown, suggestion
-from redraft.operations.bulk import datasets
 from redraft.operations.bulk.datasets import Dataset
-from redraft.operations.jobs import references
 
 if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
     from redraft.datasets.formats import Format
-    from redraft.operations.services import Services
 
 _COLUMNS_SHOWN = 5
 _FILE_CHARS = frozenset("./\\")
@@ -54,24 +52,24 @@ class Reading(TypedDict):
     mapping: Mapping[str, str]
 
 
-def import_named(services: "Services", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
+def import_named(backend: "Backend", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
     """Import a file or find a stored dataset. Return the dataset, and whether it is new.
 
     Raises NotFound if there is no such file or dataset.
     """
     # The error for a text with a dot or a slash must name a missing file, not an unknown id
     if text != STDIN and not Path(text).exists() and not _FILE_CHARS & set(text):
-        return datasets.get_dataset(services, references.find_dataset_id(services, text)), False
-    return import_file(services, text, **reading)
+        return backend.get_dataset(backend.find("dataset", text)), False
+    return import_file(backend, text, **reading)
 
 
-def import_file(services: "Services", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
+def import_file(backend: "Backend", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
     """Store the rows of a file. Return the dataset, and whether it is new. Raises Invalid if it cannot be read."""
     console = output.stderr()
     words = output.styled(f"reading {output.one_line(text, 60)}", "dim")
     spinner = console.status(words) if console.is_interactive else nullcontext()
     with opened_file(text) as (stream, name), spinner:
-        found, is_new = datasets.import_dataset(services, stream, name, folder=folder_of(text), **reading)
+        found, is_new = backend.import_dataset(stream, name, folder_of(text), **reading)
     _print_columns(found)
     return found, is_new
 

@@ -1,12 +1,18 @@
 """The commands `redraft datasets …`, which check files of rows, and import, show and delete datasets."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from redraft.cli import options, output, sessions
+from redraft.cli import options, output
+from redraft.cli.backends import opening
 from redraft.cli.bulk import bulk_options
 from redraft.cli.jobs import request_bodies
+from redraft.errors import FieldError
+
+if TYPE_CHECKING:
+    from redraft.datasets.rows import BadRow
+    from redraft.operations.bulk.dataset_checks import BadRowReport
 
 app = options.Group("List, check, import, show and delete datasets. The default command is `list`.")
 
@@ -17,10 +23,9 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="File of rows; '-' for
 def list_datasets(*, limit: options.Limit = 20, after: options.After = None, as_json: options.AsJson = False) -> None:
     """List datasets, newest first."""
     from redraft.cli.bulk.dataset_pages import show_datasets
-    from redraft.operations.bulk import datasets
 
-    with sessions.opened() as services:
-        page, cursor = datasets.list_datasets(services, cursor=after, limit=limit)
+    with opening.opened() as backend:
+        page, cursor = backend.list_datasets(after, limit)
     none_yet = "No datasets yet. To store one: redraft datasets import FILE, or redraft eval FILE"
     bulk_options.show_page("datasets", page, cursor, show_datasets, none_yet, as_json=as_json)
 
@@ -53,28 +58,28 @@ def check_file(  # noqa: PLR0913 - one parameter per option
     from redraft.cli.bulk.dataset_files import folder_of, opened_file
     from redraft.cli.bulk.dataset_pages import show_check
     from redraft.cli.exit_codes import Exit
-    from redraft.operations.bulk.dataset_checks import check_dataset, check_resource
+    from redraft.datasets.reports import no_good_rows
 
     fields = bulk_options.defaults_of(defaults, {**given, "answer_schema": options.schema_of(schema)})
     request_bodies.add_checks(fields, check)
-    with sessions.opened() as services, opened_file(file) as (stream, name):
-        found = check_dataset(
-            services,
-            stream,
-            name,
-            file_format=file_format,
-            mapping=bulk_options.mapping_of(mapped),
-            defaults=fields,
-            overrides=bulk_options.overrides_of(overrides),
-            folder=folder_of(file),
-        )
-    checked = check_resource(found)
+    with opening.opened() as backend, opened_file(file) as (stream, name):
+        layers = {"defaults": fields, "overrides": bulk_options.overrides_of(overrides)}
+        mapping = bulk_options.mapping_of(mapped)
+        found = backend.check_dataset(stream, name, folder_of(file), file_format, mapping, layers)
     if as_json:
-        output.write_json(checked)
+        output.write_json(found)
     else:
-        show_check(checked)
-    found.check_usable()
+        show_check(found)
+    if not found.good:
+        raise no_good_rows([_bad_row(each) for each in found.errors])
     raise typer.Exit(Exit.SOME_FAILED if found.bad else Exit.OK)
+
+
+def _bad_row(row: "BadRowReport") -> "BadRow":
+    from redraft.datasets.rows import BadRow
+
+    errors = tuple(FieldError(each.pointer, each.detail, each.code) for each in row.errors)
+    return BadRow(row.line, row.last_line, row.custom_id, errors, digest="")
 
 
 @app.add("import", "redraft datasets import rows.csv --map instruct=frage")
@@ -88,8 +93,8 @@ def import_file(
     """Store the rows of a file as a dataset, and print its id. A second import of the same rows stores nothing."""
     from redraft.cli.bulk.dataset_files import import_file
 
-    with sessions.opened() as services:
-        found, is_new = import_file(services, file, file_format=file_format, mapping=bulk_options.mapping_of(mapped))
+    with opening.opened() as backend:
+        found, is_new = import_file(backend, file, file_format=file_format, mapping=bulk_options.mapping_of(mapped))
     if as_json:
         output.write_json(found)
     else:
@@ -111,11 +116,10 @@ def show(
 ) -> None:
     """Show a dataset, its fields and its first rows."""
     from redraft.cli.bulk.dataset_pages import show_dataset, show_rows
-    from redraft.operations.bulk import datasets
 
-    with sessions.opened_for("dataset", dataset) as (services, dataset_id):
-        found = datasets.get_dataset(services, dataset_id)
-        rows = datasets.list_items(services, found.id, after=after, limit=limit)
+    with opening.opened_for("dataset", dataset) as (backend, dataset_id):
+        found = backend.get_dataset(dataset_id)
+        rows = backend.list_rows(found.id, after, limit)
     if as_json:
         output.write_json({**found.model_dump(mode="json"), "items": rows})
         return
@@ -128,8 +132,6 @@ def show(
 @app.add("delete", "redraft datasets delete 0199a3")
 def delete(*, dataset: bulk_options.DatasetRef, as_json: options.AsJson = False) -> None:
     """Delete a dataset that no run uses. The command asks for no confirmation."""
-    from redraft.operations.bulk import deletion
-
-    with sessions.opened_for("dataset", dataset) as (services, dataset_id):
-        deletion.delete_dataset(services, dataset_id)
+    with opening.opened_for("dataset", dataset) as (backend, dataset_id):
+        backend.delete_dataset(dataset_id)
     output.say_deleted(dataset_id, as_json=as_json)

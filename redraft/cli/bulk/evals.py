@@ -77,11 +77,12 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     Options such as --crit apply to rows that do not set the same field. --set applies to all rows. The report goes to
     stdout, and the progress goes to stderr. Ctrl-C cancels the run; items that have ended keep their results. A second
-    Ctrl-C exits at once.
+    Ctrl-C exits at once. At a server elsewhere (REDRAFT_SERVER), Ctrl-C leaves the run running.
 
-    Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing; 5 there is
-    no such file, dataset or run; 6 some items failed, are invalid or were not started; 75 the broker or the database
-    cannot be reached; 130 interrupted. If several codes apply, 130 takes precedence over 3, and 3 over 6.
+    Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing, or the
+    server refused the key; 5 there is no such file, dataset or run; 6 some items failed, are invalid or were not
+    started; 75 the broker, the database or the server cannot be reached; 130 interrupted. If several codes apply, 130
+    takes precedence over 3, and 3 over 6.
     """
     from redraft.cli.bulk.finished_runs import Wanted
     from redraft.cli.bulk.run_watching import resume_run, start_run

@@ -4,24 +4,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from redraft.cli import output
 from redraft.cli.exit_codes import Exit
 from redraft.cli.files import write_file
-from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.gates import GateResult, check_gates
-from redraft.operations.bulk import run_results, runs
-from redraft.operations.bulk.report_tables import comparison_tables, run_tables
 from redraft.operations.bulk.run_resources import Run
-from redraft.operations.jobs import references
-from redraft.operations.services import Services
 from redraft.reports.figures import figures_of
 from redraft.reports.formats import FORMATS, Format
 from redraft.reports.tables import ComparisonTables, RunTables
 from redraft.reports.text import print_report
+
+if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
 
 Tables = TypeVar("Tables")
 
@@ -91,19 +89,19 @@ def _suffix_of(file: Path) -> str:
     return _OTHER_SUFFIXES.get(suffix, suffix)
 
 
-def resolved(services: Services, wanted: Wanted) -> Wanted:
+def resolved(backend: "Backend", wanted: Wanted) -> Wanted:
     """Replace the baseline by its full id. Raises NotFound if there is no such run."""
     # `latest` depends on the new run, which may not exist yet
     if wanted.baseline in (None, LATEST):
         return wanted
-    return replace(wanted, baseline=references.find_run_id(services, wanted.baseline))
+    return replace(wanted, baseline=backend.find("run", wanted.baseline))
 
 
-def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
+def print_run(backend: "Backend", run: Run, wanted: Wanted) -> list[GateResult]:
     """Print the report of a run, write the files, and return the gates' results."""
-    baseline_id = _baseline_id(services, run, wanted)
-    beside = None if baseline_id is None else comparison_tables(services, baseline_id, run.id)
-    tables = run_tables(services, run.id)
+    baseline_id = _baseline_id(backend, run, wanted)
+    beside = None if baseline_id is None else backend.comparison_tables(baseline_id, run.id)
+    tables = backend.run_tables(run.id)
     gates = check_gates(
         tables.items,
         beside and beside.comparison,
@@ -112,11 +110,11 @@ def print_run(services: Services, run: Run, wanted: Wanted) -> list[GateResult]:
     )
     tables = replace(tables, gates=gates)
     for file in wanted.results or ():
-        export_results(services, run.id, file, form_of(file))
+        export_results(backend, run.id, file, form_of(file))
     write_reports(wanted.reports or (), FORMATS, tables)
     _show(run, tables, beside, as_json=wanted.as_json)
     if run.stop_reason == "budget_exhausted":
-        output.say(f"{runs.say_spent(services, run.id)} redraft eval --resume {run.id} --max-cost USD", "yellow")
+        output.say(f"{backend.say_spent(run.id)} redraft eval --resume {run.id} --max-cost USD", "yellow")
     return gates
 
 
@@ -131,10 +129,10 @@ def _show(run: Run, tables: RunTables, beside: ComparisonTables | None, *, as_js
         print_report(output.stdout(), beside)
 
 
-def _baseline_id(services: Services, run: Run, wanted: Wanted) -> str | None:
+def _baseline_id(backend: "Backend", run: Run, wanted: Wanted) -> str | None:
     if wanted.baseline != LATEST:
         return wanted.baseline
-    found = runs.find_baseline_id(services, run.id)
+    found = backend.baseline_of(run.id)
     if found is None:
         output.say("No earlier run of the same rows has succeeded, so there is no baseline.", "yellow")
     return found
@@ -161,13 +159,9 @@ def form_of(file: Path) -> str:
     return _suffix_of(file).removeprefix(".")
 
 
-def export_results(services: Services, run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:
+def export_results(backend: "Backend", run_id: str, file: Path | None, form: str, *, bom: bool = False) -> None:
     """Write one line per item to a file, or else to stdout. Raises Invalid if the file cannot be written."""
-    if form == "csv":
-        columns, rows = run_results.stream_table(services, run_id)
-        lines = csv_lines(rows, columns, bom=bom)
-    else:
-        lines = jsonl_lines(run_results.stream_results(services, run_id), run_results.RESULT_COLUMNS)
+    lines = backend.results(run_id, form, bom=bom)
     if file is None:
         output.write_lines(lines)
         return
@@ -175,12 +169,12 @@ def export_results(services: Services, run_id: str, file: Path | None, form: str
     output.say(f"Wrote the results to {file}.", "dim")
 
 
-def print_invalid(services: Services, run: Run) -> None:
+def print_invalid(backend: "Backend", run: Run) -> None:
     """Print the rows that cannot be used, at the start of a run, so that the user can still stop it."""
     if not run.counts.invalid:
         return
     output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used and count as invalid:", "yellow")
-    for item in run_results.list_items(services, run.id, after=0, limit=_INVALID_SHOWN, statuses=["invalid"]):
+    for item in backend.list_items(run.id, 0, _INVALID_SHOWN, ["invalid"]):
         output.say(f"  line {item['line']}: {output.one_line(item['error'] or '')}")
     if run.counts.invalid > _INVALID_SHOWN:
         output.say(f"  … the others: redraft runs show {run.id} --status invalid", "dim")

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from redraft.cli import output, sessions
+from redraft.cli.backends import opening
 from redraft.cli.bulk.dataset_files import Reading, import_named
 from redraft.cli.bulk.finished_runs import Wanted, exit_of_run, print_invalid, print_run, resolved
 from redraft.cli.bulk.run_progress import run_view
@@ -18,9 +19,10 @@ from redraft.cli.exit_codes import Exit
 from redraft.datasets.items import Merger
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import RedraftError
-from redraft.operations.bulk import deletion, runs
 from redraft.operations.bulk.run_resources import Run
-from redraft.operations.services import Services
+
+if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
 
 _POLL_EVERY_S = 0.3
 _POLL_SELDOM_S = 5.0
@@ -28,18 +30,18 @@ _POLL_SELDOM_S = 5.0
 _REST = 10
 
 
-def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
+def conduct(backend: "Backend", begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
     """Start a run, show it until it ends, and print its report.
 
     `begin` starts the run and returns its id. If `cancels` is false, Ctrl-C ends the command, but not the run.
     """
-    with _Interruption() as interruption, sessions.worker_beside(services) as keep_alive:
+    with _Interruption() as interruption, backend.worker_beside() as keep_alive:
         # Before this line no run exists, so Ctrl-C may end the command in its usual way
         interruption.listen()
         run_id = begin()
         with run_view() as show:
-            _watch(services, run_id, keep_alive, show, interruption)
-        if interruption.has_come and not cancels:
+            _watch(backend, run_id, keep_alive, show, interruption)
+        if interruption.has_come and not (cancels and backend.cancels):
             output.say(f"The run continues. To watch it again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED
         if interruption.has_come:
@@ -47,15 +49,15 @@ def conduct(services: Services, begin: Callable[[], str], wanted: Wanted, *, can
                 f"Canceling {run_id}. Items that have ended keep their results. A second Ctrl-C exits at once.",
                 "yellow",
             )
-            runs.cancel_run(services, run_id)
+            backend.cancel_run(run_id)
             output.say(f"Canceled. To execute the open items: redraft eval --resume {run_id}", "yellow")
-        return end(services, run_id, wanted)
+        return end(backend, run_id, wanted)
 
 
-def end(services: Services, run_id: str, wanted: Wanted) -> Exit:
+def end(backend: "Backend", run_id: str, wanted: Wanted) -> Exit:
     """Print the report of a run that has ended."""
-    run = runs.get_run(services, run_id)
-    return exit_of_run(run, print_run(services, run, wanted))
+    run = backend.get_run(run_id)
+    return exit_of_run(run, print_run(backend, run, wanted))
 
 
 class _Interruption(AbstractContextManager["_Interruption"]):
@@ -99,7 +101,7 @@ def _handle(handler: Any) -> None:
 
 
 def _watch(
-    services: Services,
+    backend: "Backend",
     run_id: str,
     keep_alive: Callable[[], None],
     show: Callable[[Run], None],
@@ -107,7 +109,7 @@ def _watch(
 ) -> None:
     while not interruption.has_come:
         began_at = time.monotonic()
-        run = runs.get_run(services, run_id)
+        run = backend.get_run(run_id)
         show(run)
         if run.status != "running":
             return
@@ -121,49 +123,49 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
     # An error in the request must come before the rows are read. The id of the dataset is known only afterwards
     ready = sessions.check(CreateRun, {**body, "dataset_id": ""})
     Merger(ready.defaults, ready.overrides)  # Wrong defaults must cause an error before a long file is read
-    with sessions.opened() as services:
-        wanted = resolved(services, wanted)
-        dataset, is_new = import_named(services, rows, **reading)
+    with opening.opened() as backend:
+        wanted = resolved(backend, wanted)
+        dataset, is_new = import_named(backend, rows, **reading)
         request = ready.model_copy(update={"dataset_id": dataset.id})
 
         def begin() -> str:
-            run, _ = runs.create_run(services, request)
+            run = backend.create_run(request)
             output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
-            print_invalid(services, run)
+            print_invalid(backend, run)
             return run.id
 
-        with _removed_without_a_run(services, dataset.id) if is_new else nullcontext():
+        with _removed_without_a_run(backend, dataset.id) if is_new else nullcontext():
             if detach:
-                sessions.print_detached(services, "run", begin(), as_json=wanted.as_json)
+                opening.print_detached(backend, "run", begin(), as_json=wanted.as_json)
                 return 0
-            return conduct(services, begin, wanted)
+            return conduct(backend, begin, wanted)
 
 
 @contextmanager
-def _removed_without_a_run(services: Services, dataset_id: str) -> Generator[None]:
+def _removed_without_a_run(backend: "Backend", dataset_id: str) -> Generator[None]:
     """Delete the dataset if its run is refused. If a run already uses the dataset, the dataset stays."""
     try:
         yield
     except BaseException:
         with suppress(RedraftError):
-            deletion.delete_dataset(services, dataset_id)
+            backend.delete_dataset(dataset_id)
         raise
 
 
 def resume_run(run: str, wanted: Wanted, *, retry: str, max_cost: float | None, detach: bool) -> int:
     """Resume a run, and return the exit code. Without `detach`, watch it."""
     body = sessions.check(ResumeRun, {"retry": retry, "max_cost_usd": max_cost})
-    with sessions.opened_for("run", run) as (services, run_id):
-        wanted = resolved(services, wanted)
+    with opening.opened_for("run", run) as (backend, run_id):
+        wanted = resolved(backend, wanted)
 
         def begin() -> str:
-            _print_resumed(runs.resume_run(services, run_id, body))
+            _print_resumed(backend.resume_run(run_id, body))
             return run_id
 
         if detach:
-            sessions.print_detached(services, "run", begin(), as_json=wanted.as_json)
+            opening.print_detached(backend, "run", begin(), as_json=wanted.as_json)
             return 0
-        return conduct(services, begin, wanted)
+        return conduct(backend, begin, wanted)
 
 
 def _print_resumed(run: Run) -> None:

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from redraft.cli import options, output, sessions
+from redraft.cli import options, output
+from redraft.cli.backends import opening
 from redraft.cli.bulk import bulk_options
 
 app = options.Group("List, show, cancel, resume, export and delete bulk runs. The default command is `list`.")
@@ -16,10 +17,9 @@ _STATUSES = ("queued", "running", "succeeded", "failed", "canceled", "invalid")
 def list_runs(*, limit: options.Limit = 20, after: options.After = None, as_json: options.AsJson = False) -> None:
     """List runs, newest first."""
     from redraft.cli.bulk.run_pages import show_runs
-    from redraft.operations.bulk import runs
 
-    with sessions.opened() as services:
-        page, cursor = runs.list_runs(services, cursor=after, limit=limit)
+    with opening.opened() as backend:
+        page, cursor = backend.list_runs(after, limit)
     none_yet = "No runs yet. Try: redraft eval questions.jsonl"
     bulk_options.show_page("runs", page, cursor, show_runs, none_yet, as_json=as_json)
 
@@ -42,11 +42,10 @@ def show(
 ) -> None:
     """Show a run, its progress and its items."""
     from redraft.cli.bulk.run_pages import show_items, show_run
-    from redraft.operations.bulk import run_results, runs
 
-    with sessions.opened_for("run", run) as (services, run_id):
-        found = runs.get_run(services, run_id)
-        items = run_results.list_items(services, run_id, after=after, limit=limit, statuses=status or ())
+    with opening.opened_for("run", run) as (backend, run_id):
+        found = backend.get_run(run_id)
+        items = backend.list_items(run_id, after, limit, status or ())
     if as_json:
         output.write_json({**found.model_dump(mode="json"), "items": items})
         return
@@ -70,23 +69,20 @@ def watch(
     """Watch a run until it ends, then print its report. Ctrl-C does not cancel the run."""
     from redraft.cli.bulk.finished_runs import Wanted, resolved
     from redraft.cli.bulk.run_watching import conduct, end
-    from redraft.operations.bulk import runs
 
     wanted = Wanted(as_json, results, report, baseline, min_pass_rate, fail_on_regression)
-    with sessions.opened_for("run", run) as (services, run_id):
-        wanted = resolved(services, wanted)
-        if runs.get_run(services, run_id).status == "running":
-            raise typer.Exit(conduct(services, lambda: run_id, wanted, cancels=False))
-        raise typer.Exit(end(services, run_id, wanted))
+    with opening.opened_for("run", run) as (backend, run_id):
+        wanted = resolved(backend, wanted)
+        if backend.get_run(run_id).status == "running":
+            raise typer.Exit(conduct(backend, lambda: run_id, wanted, cancels=False))
+        raise typer.Exit(end(backend, run_id, wanted))
 
 
 @app.add("cancel")
 def cancel(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """Cancel a run. Items that have ended keep their results, and the run can be resumed."""
-    from redraft.operations.bulk import runs
-
-    with sessions.opened_for("run", run) as (services, run_id):
-        found, is_new = runs.cancel_run(services, run_id)
+    with opening.opened_for("run", run) as (backend, run_id):
+        found, is_new = backend.cancel_run(run_id)
     if as_json:
         output.write_json(found)
     if is_new:
@@ -145,10 +141,10 @@ def export(
     if form is None:
         for file in files or ():
             check_file(file, RESULT_SUFFIXES, "--output")
-    with sessions.opened_for("run", run) as (services, run_id):
+    with opening.opened_for("run", run) as (backend, run_id):
         for file in files or (None,):
             chosen = form or (form_of(file) if file else "jsonl")
-            export_results(services, run_id, file, chosen, bom=bom)
+            export_results(backend, run_id, file, chosen, bom=bom)
 
 
 @app.add(
@@ -167,11 +163,10 @@ def report(
 ) -> None:
     """Print the report of a run. While a run is in progress, its report is partial."""
     from redraft.cli.bulk.finished_runs import Wanted, exit_of_gates, print_run, resolved
-    from redraft.operations.bulk import runs
 
     wanted = Wanted(as_json, None, report, baseline, min_pass_rate, fail_on_regression)
-    with sessions.opened_for("run", run) as (services, run_id):
-        gates = print_run(services, runs.get_run(services, run_id), resolved(services, wanted))
+    with opening.opened_for("run", run) as (backend, run_id):
+        gates = print_run(backend, backend.get_run(run_id), resolved(backend, wanted))
     raise typer.Exit(exit_of_gates(gates))
 
 
@@ -182,15 +177,13 @@ def webhooks(
     """List the webhook deliveries of a run, or send one again."""
     from redraft.cli.views.job_pages import show_deliveries
 
-    with sessions.opened_for("run", run) as (services, run_id):
-        show_deliveries(services, run_id, redeliver, as_json=as_json)
+    with opening.opened_for("run", run) as (backend, run_id):
+        show_deliveries(backend, "run", run_id, redeliver, as_json=as_json)
 
 
 @app.add("delete", "redraft runs delete 0199a3")
 def delete(*, run: bulk_options.RunRef, as_json: options.AsJson = False) -> None:
     """Delete an ended run with its items and their jobs. The command asks for no confirmation."""
-    from redraft.operations.bulk import deletion
-
-    with sessions.opened_for("run", run) as (services, run_id):
-        deletion.delete_run(services, run_id)
+    with opening.opened_for("run", run) as (backend, run_id):
+        backend.delete_run(run_id)
     output.say_deleted(run_id, as_json=as_json)

@@ -1,16 +1,19 @@
 """The command `redraft ask`, which creates a job and watches it until it ends."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from redraft.cli import options, output, sessions, source_files
+from redraft.cli.backends import opening
 from redraft.cli.jobs import refining, request_bodies
 
 if TYPE_CHECKING:
-    from redraft.domain.jobs.ids import TraceParent
+    from redraft.cli.backends.opening import Backend
     from redraft.domain.jobs.requests import GenerateAnswer
-    from redraft.operations.services import Services
+    from redraft.operations.jobs.resources import Job
 
 EPILOG = options.examples(
     "redraft ask 'Explain recursion to a child.' --format 'three sentences'",
@@ -64,15 +67,15 @@ def ask(  # noqa: PLR0913 - one parameter per option
 
     The answer goes to stdout, and the progress goes to stderr. Without criteria, the evaluator decides whether the
     answer is complete and correct. If no server runs, the command starts a worker and a broker on this machine, and
-    stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best answer so far.
+    stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best answer so far. At a server elsewhere
+    (REDRAFT_SERVER), they leave the job running.
 
     Exit codes: 0 there is an answer; 1 there is no answer; 2 wrong usage; 3 the answer is not accepted (only with
-    --require-accept); 4 the provider refused the key; 75 the broker, the database or the provider cannot be reached;
-    124 no answer within the deadline; 130 interrupted.
+    --require-accept); 4 the provider or the server refused the key; 75 the broker, the database, the provider or the
+    server cannot be reached; 124 no answer within the deadline; 130 interrupted.
     """
     from redraft.domain.jobs.ids import read_traceparent
     from redraft.domain.jobs.requests import GenerateAnswer
-    from redraft.operations.jobs import submit
 
     trace = read_traceparent(traceparent)
     if traceparent and trace is None:
@@ -100,35 +103,34 @@ def ask(  # noqa: PLR0913 - one parameter per option
     request_bodies.add_checks(body, check)
     is_default = request_bodies.ensure_criteria(body)
     request = sessions.check(GenerateAnswer, body)
-    with sessions.opened() as services:
-        submit.normalise(services, request)  # An error must come before a broker and a worker start
+    with opening.opened() as backend:
+        backend.check_request(request)  # An error must come before a broker and a worker start
         if is_default:
             output.say(
                 f"No criteria given (--crit). The default criterion is: {request_bodies.DEFAULT_CRITERION}", "dim"
             )
+        submitted = partial(backend.submit, request, trace)
         if detach:
-            job_id = submit.submit(services, request, traceparent=trace).job.id
-            sessions.print_detached(services, "job", job_id, as_json=as_json)
+            opening.print_detached(backend, "job", submitted().id, as_json=as_json)
             return
-        code = _ask(services, request, trace, as_json=as_json, require_accept=require_accept)
+        code = _ask(backend, request, submitted, as_json=as_json, require_accept=require_accept)
         raise typer.Exit(code)
 
 
 def _ask(
-    services: "Services",
+    backend: "Backend",
     request: "GenerateAnswer",
-    trace: "TraceParent | None",
+    submitted: "Callable[[], Job]",
     *,
     as_json: bool,
     require_accept: bool,
 ) -> int:
     from redraft.cli.views.waiting import Wait, wait_for
-    from redraft.operations.jobs import submit
 
     def begin() -> tuple[str, int]:
-        job = submit.submit(services, request, traceparent=trace).job
+        job = submitted()
         for warning in job.warnings:
-            output.say(f"Note: {options.in_options(warning['message'])}", "dim")
+            output.say(f"Note: {options.in_options(warning.message)}", "dim")
         return job.id, 0
 
     wait = Wait(
@@ -138,4 +140,4 @@ def _ask(
         must_be_accepted=require_accept,
         audit=request.evaluation.audit,
     )
-    return wait_for(services, begin, wait)
+    return wait_for(backend, begin, wait)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from redraft.cli import options, output, sessions
+from redraft.cli import options, output
+from redraft.cli.backends import opening
 from redraft.cli.output import NONE
 from redraft.cli.views.verdicts import SIGNS, has_signs, level_of, state_of
 from redraft.domain.bulk.phrases import format_score
@@ -21,10 +22,8 @@ CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """Show which criteria each iteration met or no longer met."""
-    from redraft.operations.jobs import queries
-
-    with sessions.opened_for("job", job) as (services, job_id):
-        matrix = queries.criteria_matrix(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        matrix = backend.criteria_matrix(job_id)
     if as_json:
         output.write_json(matrix)
     elif matrix.criteria:
@@ -100,11 +99,10 @@ def show_diff(
 
     Removed words are printed as [-removed-], and added words as {+added+}. On a terminal, both are coloured instead.
     """
-    from redraft.operations.jobs import queries
     from redraft.operations.jobs.diffs import diff_of
 
-    with sessions.opened_for("job", job) as (services, job_id):
-        iterations = queries.list_iterations(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        iterations = backend.iterations(job_id)
     numbers = sorted({each.number for each in iterations})
     newer = new or (numbers[-1] if len(numbers) > 1 else 2)
     older = old or max((each for each in numbers if each < newer), default=1)

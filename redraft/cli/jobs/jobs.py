@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.backends import opening
 from redraft.cli.jobs import iterations, ratings, rescoring
 from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason
 
 if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
     from redraft.domain.jobs.requests import ContinueJob
     from redraft.operations.jobs.resources import Job
-    from redraft.operations.services import Services
     from redraft.storage.jobs.job_filters import JobFilter
 
 app = options.Group("List, show, cancel, continue and delete jobs. The default command is `list`.")
@@ -54,17 +55,16 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
     """List jobs, newest first."""
     from redraft.cli.views.job_pages import show_jobs
     from redraft.cli.views.waiting import job_data
-    from redraft.operations.jobs import queries
     from redraft.storage.jobs.job_filters import JobFilter
 
     wanted = replace(_filter(status, outcome, stop_reason, kind, model, meta), limit=limit)
-    with sessions.opened() as services:
-        jobs, cursor = queries.list_jobs(services, wanted, after)
+    with opening.opened() as backend:
+        jobs, cursor = backend.list_jobs(wanted, after)
         if as_json:
             output.write_json({"data": [job_data(job) for job in jobs], "next_cursor": cursor})
         elif jobs:
             show_jobs(jobs)
-        elif wanted != JobFilter(limit=limit) and queries.list_jobs(services, JobFilter(limit=1))[0]:
+        elif wanted != JobFilter(limit=limit) and backend.list_jobs(JobFilter(limit=1))[0]:
             output.say("No job matches these filters. To list all jobs: redraft jobs list")
         else:
             output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
@@ -104,12 +104,8 @@ def export(
     meta: options.WithMeta = None,
 ) -> None:
     """Print jobs as JSON lines, newest first. Their iterations are not included."""
-    from redraft.operations.jobs import job_lists
-
-    with sessions.opened() as services:
-        output.write_lines(
-            job_lists.export_matching(services, _filter(status, outcome, stop_reason, kind, model, meta))
-        )
+    with opening.opened() as backend:
+        output.write_lines(backend.export_jobs(_filter(status, outcome, stop_reason, kind, model, meta)))
 
 
 @app.add("show", "redraft jobs show latest", "redraft jobs show 0199a3 --json")
@@ -117,16 +113,16 @@ def show(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> 
     """Show a job with its iterations, evaluations and result."""
     from redraft.cli.views.job_pages import show_job, took
     from redraft.cli.views.waiting import job_data
-    from redraft.operations.jobs import queries, views
 
-    with sessions.opened_for("job", job) as (services, job_id):
+    with opening.opened_for("job", job) as (backend, job_id):
         if as_json:
-            output.write_json(job_data(queries.get_job(services, job_id, with_iterations=True)))
+            output.write_json(job_data(backend.get_job(job_id, with_iterations=True)))
             return
-        view = views.view_calls(services, job_id)
-        answers = queries.list_iterations(services, job_id)
-        continued = views.view_request(services, job_id).continued
-    show_job(view.job, answers, took(view), continued)
+        found = backend.get_job(job_id)
+        times = backend.times(job_id)
+        answers = backend.iterations(job_id)
+        continued = backend.continuations(job_id)
+    show_job(found, answers, took(found, *times), continued)
 
 
 @app.add("watch", "redraft jobs watch latest", "redraft jobs watch latest > answer.txt")
@@ -135,10 +131,9 @@ def watch(
 ) -> None:
     """Watch a job until it ends, and print the answer on stdout. Ctrl-C does not cancel the job."""
     from redraft.cli.views.waiting import Wait, show_ended, wait_for
-    from redraft.operations.jobs import queries
 
-    with sessions.opened_for("job", job) as (services, job_id):
-        found = queries.get_job(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        found = backend.get_job(job_id)
         wait = Wait(
             threshold=found.progress.score_threshold,
             cancels=False,
@@ -147,21 +142,20 @@ def watch(
             audit=_audit_of(found),
         )
         if found.progress.step is not None:
-            raise typer.Exit(wait_for(services, lambda: (job_id, 0), wait))
-        raise typer.Exit(show_ended(services, job_id, wait))
+            raise typer.Exit(wait_for(backend, lambda: (job_id, 0), wait))
+        raise typer.Exit(show_ended(backend, job_id, wait))
 
 
 @app.add("cancel")
 def cancel(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     """Cancel a job. Its answers are kept, and it can be continued."""
     from redraft.cli.views.waiting import job_data
-    from redraft.operations.jobs import lifecycle, queries
 
-    with sessions.opened_for("job", job) as (services, job_id):
-        record, is_new = lifecycle.cancel(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        status, is_new = backend.cancel_job(job_id)
         if as_json:
-            output.write_json(job_data(queries.get_job(services, job_id)))
-    output.say(f"Canceled {job_id}." if is_new else f"{job_id} had already ended: {record.status}.")
+            output.write_json(job_data(backend.get_job(job_id)))
+    output.say(f"Canceled {job_id}." if is_new else f"{job_id} had already ended: {status}.")
 
 
 @app.add(
@@ -200,7 +194,6 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
     """
     from redraft.domain.jobs.requests import ContinueJob
     from redraft.domain.jobs.states import ensure_can_continue
-    from redraft.operations.jobs import lifecycle, queries
 
     limits = {"deadline_s": deadline, "max_tokens": max_tokens, "max_cost_usd": max_cost}
     body = {
@@ -213,27 +206,24 @@ def continue_job(  # noqa: PLR0913 - one parameter per option
         "limits": {name: value for name, value in limits.items() if value is not None} or None,
     }
     change = sessions.check(ContinueJob, {name: value for name, value in body.items() if value is not None})
-    with sessions.opened_for("job", job) as (services, job_id):
-        before = queries.get_job(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        before = backend.get_job(job_id)
         ensure_can_continue(before.kind, before.status, job_id)  # An error must come before a broker and a worker start
         if detach:
-            lifecycle.continue_job(services, job_id, change)
-            sessions.print_detached(services, "job", job_id, as_json=as_json)
+            backend.continue_job(job_id, change)
+            opening.print_detached(backend, "job", job_id, as_json=as_json)
             return
-        raise typer.Exit(_continue(services, before, change, as_json=as_json, require_accept=require_accept))
+        raise typer.Exit(_continue(backend, before, change, as_json=as_json, require_accept=require_accept))
 
 
-def _continue(
-    services: "Services", before: "Job", change: "ContinueJob", *, as_json: bool, require_accept: bool
-) -> int:
+def _continue(backend: "Backend", before: "Job", change: "ContinueJob", *, as_json: bool, require_accept: bool) -> int:
     from redraft.cli.views.following import last_event
     from redraft.cli.views.waiting import Wait, wait_for
-    from redraft.operations.jobs import lifecycle
 
     def begin() -> tuple[str, int]:
         # This comes first, so that no event of the continuation is missed
-        after = last_event(services, before.id)
-        lifecycle.continue_job(services, before.id, change)
+        after = last_event(backend, before.id)
+        backend.continue_job(before.id, change)
         return before.id, after
 
     deadline_s = before.request["limits"]["deadline_s"]
@@ -241,7 +231,7 @@ def _continue(
         deadline_s = change.limits.deadline_s
     threshold = before.progress.score_threshold if change.score_threshold is None else change.score_threshold
     return wait_for(
-        services,
+        backend,
         begin,
         Wait(threshold, deadline_s, as_json=as_json, must_be_accepted=require_accept, audit=_audit_of(before)),
     )
@@ -264,13 +254,12 @@ def calls(
 ) -> None:
     """List the model calls of a job, with tokens, cost and latency."""
     from redraft.cli.views.job_pages import show_calls
-    from redraft.operations.jobs import queries
 
-    with sessions.opened_for("job", job) as (services, job_id):
-        ledger = queries.list_calls(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        ledger = backend.list_calls(job_id)
         if full:
             call_id = sessions.pick([call.id for call in ledger], full, "call")
-            output.write_json(queries.get_call(services, job_id, call_id, full=True))
+            output.write_json(backend.get_call(job_id, call_id))
         elif as_json:
             output.write_json({"data": ledger})
         elif ledger:
@@ -293,11 +282,11 @@ def webhooks(
     from redraft.cli.views.job_pages import resend_failed, show_deliveries
 
     if all_failed:
-        with sessions.opened() as services:
-            resend_failed(services, as_json=as_json)
+        with opening.opened() as backend:
+            resend_failed(backend, as_json=as_json)
         return
-    with sessions.opened_for("job", job) as (services, job_id):
-        show_deliveries(services, job_id, redeliver, as_json=as_json)
+    with opening.opened_for("job", job) as (backend, job_id):
+        show_deliveries(backend, "job", job_id, redeliver, as_json=as_json)
 
 
 app.command("diff", epilog=iterations.DIFF_EPILOG)(iterations.show_diff)
@@ -310,8 +299,6 @@ app.command("ratings", epilog=ratings.RATINGS_EPILOG)(ratings.list_ratings)
 @app.add("delete")
 def delete(*, job: options.JobRef, as_json: options.AsJson = False) -> None:
     """Delete a job that has ended, with all its data. The command asks for no confirmation."""
-    from redraft.operations.jobs import lifecycle
-
-    with sessions.opened_for("job", job) as (services, job_id):
-        lifecycle.delete(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        backend.delete_job(job_id)
     output.say_deleted(job_id, as_json=as_json)

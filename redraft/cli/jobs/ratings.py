@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.backends import opening
 from redraft.cli.output import NONE
 from redraft.domain.bulk.phrases import format_score
 from redraft.errors import Invalid
 
 if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
     from redraft.domain.statistics.estimates import Estimate
     from redraft.operations.evaluation.ratings import CalibrationGroup, Rating
-    from redraft.operations.services import Services
 
-RATER = "cli"
 _KINDS = {"loop": "", "audit": "the audit of ", "rescore": "the rescoring of "}
 
 RATE_EPILOG = options.examples(
@@ -61,7 +61,6 @@ def rate(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Rate the evaluation of an answer. Your latest rating of an evaluation counts."""
     from redraft.domain.evaluation.ratings import RateEvaluation
-    from redraft.operations.evaluation import ratings
 
     given = [name for name, is_set in (("agree", agree), ("disagree", disagree), ("unsure", unsure)) if is_set]
     if len(given) != 1:
@@ -74,35 +73,31 @@ def rate(  # noqa: PLR0913 - one parameter per option
         "note": note,
     }
     checked = sessions.check(RateEvaluation, body)
-    with sessions.opened_for("job", job) as (services, job_id):
+    with opening.opened_for("job", job) as (backend, job_id):
         if evaluation is None:
-            number = iteration or _best_iteration(services, job_id)
+            number = iteration or _best_iteration(backend, job_id)
         else:
-            place, evaluation_id = _evaluation(services, job_id, evaluation)
+            place, evaluation_id = _evaluation(backend, job_id, evaluation)
             number = iteration or place
             checked = checked.model_copy(update={"evaluation_id": evaluation_id})
-        found = ratings.rate(services, job_id, number, checked, RATER)
+        found = backend.rate(job_id, number, checked)
     if as_json:
         output.write_json(found)
     output.say(f"Rated {_place(found)} of {job_id}: {found.verdict}.")
 
 
-def _best_iteration(services: "Services", job_id: str) -> int:
-    from redraft.operations.jobs import queries
-
-    best = queries.get_job(services, job_id).progress.best_iteration
+def _best_iteration(backend: "Backend", job_id: str) -> int:
+    best = backend.get_job(job_id).progress.best_iteration
     if best is None:
         raise Invalid(f"No answer of {job_id} has a score, so there is no evaluation to rate.", code="not_rateable")
     return best
 
 
-def _evaluation(services: "Services", job_id: str, text: str) -> tuple[int, str]:
+def _evaluation(backend: "Backend", job_id: str, text: str) -> tuple[int, str]:
     """Return the iteration number and the id of the evaluation whose id begins with a text."""
-    from redraft.operations.jobs import queries
-
     numbers = {
         verdict.id: iteration.number
-        for iteration in queries.list_iterations(services, job_id)
+        for iteration in backend.iterations(job_id)
         for verdict in (iteration.evaluation, *iteration.further_evaluations)
         if verdict is not None
     }
@@ -118,10 +113,8 @@ def _place(rating: "Rating") -> str:
 
 def list_ratings(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
     """List the ratings of a job's evaluations, oldest first. The last rating of each rater counts."""
-    from redraft.operations.evaluation import ratings
-
-    with sessions.opened_for("job", job) as (services, job_id):
-        found = ratings.list_ratings(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        found = backend.list_ratings(job_id)
     if as_json:
         output.write_json({"data": found})
     elif found:
@@ -173,13 +166,12 @@ def calibration(
     For each evaluator, the command prints the agreement, Cohen's kappa, and a proposed score threshold.
     """
     from redraft.domain.calls.model_names import parse_model
-    from redraft.operations.evaluation import ratings
     from redraft.operations.evaluation.ratings import RatingFilter
 
     full_name = evaluator_model and str(parse_model(evaluator_model))
     criteria = RatingFilter(evaluator_model=full_name, profile=profile, criterion=criterion)
-    with sessions.opened() as services:
-        found, left_out = ratings.calibration(services, criteria, precision=precision)
+    with opening.opened() as backend:
+        found, left_out = backend.calibration(criteria, precision)
     if as_json:
         output.write_json({"data": found, "left_out": left_out})
     elif found:

@@ -1,19 +1,18 @@
 """Drafts a request from a rough question, for `redraft refine` and `redraft ask --refine`."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.backends import opening
 from redraft.cli.jobs import request_bodies
 
 if TYPE_CHECKING:
     from redraft.domain.evaluation.rubrics import Criterion
     from redraft.domain.jobs.drafts import RefineQuestion
     from redraft.operations.jobs.refine import Refinement
-    from redraft.operations.services import Services
 
 EPILOG = options.examples(
     "redraft refine 'sky blue why? for my kid' > job.json",
@@ -45,8 +44,7 @@ def refine(
     asked = sessions.check(
         RefineQuestion, {"question": request_bodies.request_body(question, None, {})["instruct"], "model": model}
     )
-    with sessions.opened() as services:
-        found = _draft(services, asked)
+    found = _draft(asked)
     output.say(found.reasoning, "dim")
     output.say(f"Drafted by {output.usage_text(found.usage)}", "dim")
     output.write_json(found if as_json else request_of(found))
@@ -61,8 +59,7 @@ def refined_body(body: Mapping[str, Any]) -> dict[str, Any]:
     models = cast("str | list[str] | None", body.get("model"))
     model = models[0] if isinstance(models, list) and models else models
     asked = sessions.check(RefineQuestion, {"question": body["instruct"], "model": model or None})
-    with sessions.opened() as services:
-        found = _draft(services, asked)
+    found = _draft(asked)
     own = {name: value for name, value in body.items() if name != "instruct" and value is not None}
     request = {**request_of(found), **own}
     _show(request, None if "rubric" in own else found.rubric)
@@ -75,13 +72,9 @@ def request_of(found: "Refinement") -> dict[str, Any]:
     return found.model_dump(mode="json", include=set(_REQUEST), exclude_none=True)
 
 
-def _draft(services: "Services", asked: "RefineQuestion") -> "Refinement":
-    from redraft.operations.jobs import refine
-
-    # Valkey stores the rate limits of models, so a model with limits needs the broker
-    beside = sessions.worker_beside(services) if refine.must_acquire(services, asked) else nullcontext()
-    with beside, output.status("Drafting the job …"):
-        return refine.refine(services, asked)
+def _draft(asked: "RefineQuestion") -> "Refinement":
+    with opening.opened() as backend, output.status("Drafting the job …"):
+        return backend.refine(asked)
 
 
 def _show(request: Mapping[str, Any], rubric: "Sequence[Criterion] | None") -> None:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from redraft.cli import options, output, sessions
+from redraft.cli.backends import opening
 
 if TYPE_CHECKING:
-    from redraft.domain.jobs.requests import RescoreAnswers, RescoreJob
+    from redraft.domain.jobs.requests import RescoreJob
     from redraft.operations.jobs.resources import Job
 
 EPILOG = options.examples(
@@ -63,8 +64,6 @@ def rescore(  # noqa: PLR0913 - one parameter per option
     """
     from redraft.cli.views.waiting import Wait, wait_for
     from redraft.domain.jobs.requests import RescoreJob
-    from redraft.operations.evaluation import rescore
-    from redraft.operations.jobs import queries, submit
 
     if panel and evaluator_model:
         raise typer.BadParameter(
@@ -81,33 +80,34 @@ def rescore(  # noqa: PLR0913 - one parameter per option
         "rubric": options.rubric_of(rubric),
         "evaluator_sampling": options.evaluator_sampling(given),
     }
-    with sessions.opened_for("job", job) as (services, job_id):
-        before = queries.get_job(services, job_id)
+    with opening.opened_for("job", job) as (backend, job_id):
+        before = backend.get_job(job_id)
         evaluation = _evaluation(before, {"panel": panel, "samples": samples})
         fields = {name: value for name, value in {**body, **evaluation}.items() if value is not None}
         change = sessions.check(RescoreJob, fields)
-        request = rescore.request_for(services, before.id, change, drops_rubric=no_rubric)
-        submit.normalise(services, request)  # An error must come before a broker and a worker start
+        # An error must come before a broker and a worker start
+        submitted = backend.prepare_rescore(job_id, change, drops_rubric=no_rubric)
 
         def begin() -> tuple[str, int]:
-            new = submit.submit(services, request).job
-            for words in [*_dropped(before, change, request), *(each["message"] for each in new.warnings)]:
+            new = submitted()
+            for words in [*_dropped(before, change, new), *(each.message for each in new.warnings)]:
                 output.say(f"Note: {words}", "dim")
             return new.id, 0
 
         if wait:
-            waiting = Wait(request.score_threshold, request.limits.deadline_s, as_json=as_json, as_page=True)
-            raise typer.Exit(wait_for(services, begin, waiting))
-        sessions.print_detached(services, "job", begin()[0], as_json=as_json)
+            deadline_s = before.request["limits"]["deadline_s"]
+            waiting = Wait(before.progress.score_threshold, deadline_s, as_json=as_json, as_page=True)
+            raise typer.Exit(wait_for(backend, begin, waiting))
+        opening.print_detached(backend, "job", begin()[0], as_json=as_json)
 
 
-def _dropped(before: "Job", change: "RescoreJob", request: "RescoreAnswers") -> Iterator[str]:
+def _dropped(before: "Job", change: "RescoreJob", new: "Job") -> Iterator[str]:
     """Yield notes that say whether the rubric of the job still applies, if no option decides it."""
     if change.rubric is not None:
         return
-    if change.eval_crit and request.rubric:
+    if change.eval_crit and new.request.get("rubric"):
         yield "The rubric of the job still applies. --no-rubric drops it, and --rubric replaces it."
-    if change.profile and before.request.get("rubric") and not request.rubric:
+    if change.profile and before.request.get("rubric") and not new.request.get("rubric"):
         yield f"The rubric of the job is dropped, because profile {change.profile} has its own criteria."
 
 

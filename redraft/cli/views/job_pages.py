@@ -1,7 +1,7 @@
 """Prints jobs, iterations, calls and webhook deliveries on stdout, as tables and pages."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -13,11 +13,11 @@ from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
 from redraft.domain.bulk.phrases import count, format_score
 from redraft.domain.jobs.states import JobKind, Outcome, describe_stop_reason
-from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
-from redraft.operations.jobs.views import CallsView
-from redraft.operations.services import Services
+
+if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
 
 
 def show_jobs(jobs: Sequence[Job]) -> None:
@@ -98,15 +98,14 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
     ]
 
 
-def took(view: CallsView) -> str:
+def took(job: Job, called_s: float, idle_ms: int) -> str:
     """The duration of an ended job: in model calls, and waiting. Empty while the job runs."""
-    job = view.job
     if job.finished_at is None:
         return ""
-    rested_s = view.facts.idle_ms / 1000
+    rested_s = idle_ms / 1000
     whole_s = (job.finished_at - job.created_at).total_seconds() - rested_s
-    parts = [f"{output.span(min(view.called_s, whole_s))} in model calls"]
-    parts.append(f"{output.span(max(0.0, whole_s - view.called_s))} waiting for a worker, a retry or a limit")
+    parts = [f"{output.span(min(called_s, whole_s))} in model calls"]
+    parts.append(f"{output.span(max(0.0, whole_s - called_s))} waiting for a worker, a retry or a limit")
     if rested_s:
         parts.append(f"without {output.span(rested_s)} before it was continued")
     return f"{output.span(whole_s)}: {', '.join(parts)}"
@@ -197,32 +196,32 @@ def _show(deliveries: Sequence[WebhookDelivery]) -> None:
     )
 
 
-def _say_who_sends(services: Services, what: str) -> None:
-    is_alive = sessions.is_worker_alive(services)
+def _say_who_sends(backend: "Backend", what: str) -> None:
+    is_alive = backend.is_worker_alive()
     output.say(f"A worker sends {what} now." if is_alive else f"No worker is alive. The next worker sends {what}.")
 
 
-def resend_failed(services: Services, *, as_json: bool) -> None:
+def resend_failed(backend: "Backend", *, as_json: bool) -> None:
     """Send all failed deliveries of all jobs and runs again, and print their number."""
-    number = webhooks.redeliver_all(services)
+    number = backend.redeliver_all()
     if as_json:
         output.write_json({"redelivered": number})
     elif not number:
         output.say("No delivery has failed.")
     if number:
-        _say_who_sends(services, f"{number:,} deliver{'y' if number == 1 else 'ies'}")
+        _say_who_sends(backend, f"{number:,} deliver{'y' if number == 1 else 'ies'}")
 
 
-def show_deliveries(services: Services, owner_id: str, redeliver: str | None, *, as_json: bool) -> None:
+def show_deliveries(backend: "Backend", noun: str, owner_id: str, redeliver: str | None, *, as_json: bool) -> None:
     """Print the deliveries of a job or run, or send one again and print it.
 
     Raises NotFound if no delivery has the id `redeliver`.
     """
-    found = webhooks.list_deliveries(services, owner_id)
+    found = backend.list_deliveries(noun, owner_id)
     if redeliver:
         delivery_id = sessions.pick([each.id for each in found], redeliver, "webhook delivery")
-        found = [webhooks.redeliver(services, owner_id, delivery_id)]
-        _say_who_sends(services, "the delivery")
+        found = [backend.redeliver(noun, owner_id, delivery_id)]
+        _say_who_sends(backend, "the delivery")
     if as_json:
         output.write_json({"data": found})
     elif found:

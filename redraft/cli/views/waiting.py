@@ -6,22 +6,23 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from redraft.cli import exit_codes, output, sessions
+from redraft.cli import exit_codes, output
 from redraft.cli.exit_codes import Exit
 from redraft.cli.options import in_options
-from redraft.cli.views.following import follow, show_event
+from redraft.cli.views.following import show_event
 from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.cli.views.live import make_view
 from redraft.domain.bulk.phrases import format_score
 from redraft.domain.jobs.states import describe_stop_reason
 from redraft.errors import RETRYABLE_CODES
-from redraft.operations.jobs import lifecycle, queries
 from redraft.operations.jobs.iterations import Iteration
 from redraft.operations.jobs.resources import Job
-from redraft.operations.services import Services
+
+if TYPE_CHECKING:
+    from redraft.cli.backends.opening import Backend
 
 # Warnings that workers add. Warnings of the submission were printed when the job was submitted
 _LATE_WARNINGS = frozenset(
@@ -128,33 +129,33 @@ class Wait:
     audit: str | None = None
 
 
-def wait_for(services: Services, begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
+def wait_for(backend: "Backend", begin: Callable[[], tuple[str, int]], wait: Wait) -> Exit:
     """Start a job, show its events until it ends, and print its result.
 
     `begin` starts the job. It returns the id of the job, and the number of the last event that is not shown.
     """
     started_at = time.monotonic()
-    with make_view(wait.threshold, wait.audit) as view, sessions.worker_beside(services) as keep_alive:
+    with make_view(wait.threshold, wait.audit) as view, backend.worker_beside() as keep_alive:
         job_id, after = begin()
         is_interrupted = False
         try:
             with interrupted_by_sigterm():
-                for event in follow(services, job_id, after, keep_alive, wait.deadline_s, view.on_delta):
-                    show_event(services, job_id, event, view)
+                for event in backend.follow(job_id, after, keep_alive, wait.deadline_s, view.on_delta):
+                    show_event(backend, job_id, event, view)
         except KeyboardInterrupt:
             is_interrupted = True
         # The live region redraws itself, so it must end before other lines are printed
         view.close()
         if not is_interrupted:
-            job = _print_result(services, job_id, wait, time.monotonic() - started_at)
+            job = _print_result(backend, job_id, wait, time.monotonic() - started_at)
             return exit_of_job(job, must_be_accepted=wait.must_be_accepted)
-        if not wait.cancels:
+        if not (wait.cancels and backend.cancels):
             output.say(f"The job continues. To watch it again: redraft jobs watch {job_id}", "yellow")
             return Exit.INTERRUPTED
-        lifecycle.cancel(services, job_id)
+        backend.cancel_job(job_id)
         output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
     # The embedded worker has already ended, so the usage includes its last calls
-    _print_result(services, job_id, wait, time.monotonic() - started_at)
+    _print_result(backend, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
 
 
@@ -172,18 +173,18 @@ def interrupted_by_sigterm() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _print_result(services: Services, job_id: str, wait: Wait, seconds: float) -> Job:
-    job = queries.get_job(services, job_id, with_iterations=True)
-    iterations = queries.list_iterations(services, job_id)
+def _print_result(backend: "Backend", job_id: str, wait: Wait, seconds: float) -> Job:
+    job = backend.get_job(job_id, with_iterations=True)
+    iterations = backend.iterations(job_id)
     print_result(job, iterations, seconds, as_json=wait.as_json, as_page=wait.as_page)
     return job
 
 
-def show_ended(services: Services, job_id: str, wait: Wait) -> Exit:
+def show_ended(backend: "Backend", job_id: str, wait: Wait) -> Exit:
     """Show all events and the result of a job that has ended."""
     with make_view(wait.threshold) as view:
-        for event in follow(services, job_id, 0, lambda: None):
-            show_event(services, job_id, event, view)
-    job = queries.get_job(services, job_id)
+        for event in backend.follow(job_id, 0, lambda: None):
+            show_event(backend, job_id, event, view)
+    job = backend.get_job(job_id)
     seconds = ((job.finished_at or job.created_at) - job.created_at).total_seconds()
-    return exit_of_job(_print_result(services, job_id, wait, seconds), must_be_accepted=wait.must_be_accepted)
+    return exit_of_job(_print_result(backend, job_id, wait, seconds), must_be_accepted=wait.must_be_accepted)

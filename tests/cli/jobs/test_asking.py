@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.cli.views.following import Wakeups, follow
+from redraft.cli.backends.local_events import Wakeups, follow
 from redraft.errors import RedraftError
 from redraft.operations.jobs import queries
 from redraft.operations.services import Services
