@@ -60,7 +60,7 @@ def stored(staffed: tuple[Services, ModelServer], tmp_path_factory: pytest.TempP
     assert shell.run("ask", "Say it.", *TASK, "--meta", "name=first").code == 0
     assert shell.run("jobs", "continue", "latest", "--iter-max", "1", "--guidance", "Shorter.").code == 0
     assert shell.run("jobs", "rate", "latest", "--agree", "--note", "Right.").code == 0
-    file = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    file = tmp_path_factory.mktemp("rows") / "stored.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, {"instruct": ""}]))
     for evaluated in (0.95, 0.4):
         provider.script(generate=["Yes."] * 6, evaluate=[evaluated] * 6)
@@ -97,11 +97,11 @@ SAME = [
     "datasets list",
     "datasets show latest --limit 1",
     "datasets show latest --after 1 --json",
-    "datasets delete latest",
+    "datasets delete stored.jsonl",
     "runs list",
     "runs show latest",
     "runs show latest --status invalid --json",
-    "runs show rows.jsonl",
+    "runs show stored.jsonl",
     "runs report latest --baseline latest --fail-on-regression --min-pass-rate 0.9",
     "runs report latest --json",
     "runs watch latest",
