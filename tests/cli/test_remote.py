@@ -89,6 +89,7 @@ SAME = [
     "jobs calls first --json",
     "jobs ratings first",
     "jobs webhooks first",
+    "jobs webhooks --all-failed",
     "jobs show job_none",
     "jobs show 0",
     "jobs cancel first",
