@@ -294,7 +294,15 @@ def test_a_key_that_reads_changes_nothing(start_api: Callable[..., ApiServer], s
 def test_sixteen_jobs_fit_a_screen(visit: Callable[..., Visitor], submit_job: Callable[..., str]):
     for _ in range(20):
         submit_job(instruct="Say why the sky is blue, and why the sunset is red, in words for a ten-year-old. " * 3)
-    page = visit(viewport={"width": 1440, "height": 900}).go("/jobs")
+    visitor = visit(viewport={"width": 1440, "height": 900})
     fit = "[...document.querySelectorAll('[data-row]')].filter(row => row.getBoundingClientRect().bottom <= 900).length"
-    assert page.evaluate(fit) >= 16
-    assert width_of(page) <= 1440
+    # A narrowed list shows its filter as a chip
+    for path, least in (("/jobs", 16), ("/jobs?outcome=queued", 15)):
+        page = visitor.go(path)
+        assert page.evaluate(fit) >= least
+        assert width_of(page) <= 1440
+    # The heads stay in sight
+    page.set_viewport_size({"width": 1440, "height": 300})
+    tops = page.evaluate("[scrollTo(0, 500), scrollY, document.querySelector('thead th').getBoundingClientRect().top]")
+    assert tops[1] > 0
+    assert tops[2] == 0

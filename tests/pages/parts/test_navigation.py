@@ -39,7 +39,7 @@ def test_colours_are_chosen_without_javascript(reader: Reader):
 
 def test_keys_lead_to_pages_neighbours_and_panels(visitor: Visitor, submit_job: Callable[..., str]):
     for number in range(3):
-        submit_job(instruct=f"Task {number}")
+        submit_job(instruct=f"Task {number}", metadata={"team": "docs"})
     page = visitor.go("/")
     page.keyboard.press("g")
     page.keyboard.press("j")

@@ -14,7 +14,7 @@
 
   // A list keeps the order of its rows for this tab, so that the page of a row can link to its neighbours.
   function rememberList() {
-    const links = [...document.querySelectorAll("[data-row] th a[href]")].map((link) => link.pathname + link.search);
+    const links = [...document.querySelectorAll("[data-row] th > a[href]")].map((link) => link.pathname + link.search);
     if (links.length) sessionStorage.setItem(listKey, JSON.stringify({ path: location.pathname + location.search, links }));
   }
   function showNeighbours() {
@@ -46,7 +46,7 @@
     const main = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
     for (const each of main.querySelectorAll("[id]")) each.removeAttribute("id");
     for (const each of main.querySelectorAll("[data-live], form, script")) each.removeAttribute("data-live");
-    for (const each of main.querySelectorAll("form, script, noscript")) each.remove();
+    for (const each of main.querySelectorAll("form, script, noscript, .beside")) each.remove();
     const panel = dialog("peek");
     panel.querySelector("[data-content]").replaceChildren(...main.childNodes);
     panel.querySelector("a").href = link.href;
