@@ -73,6 +73,20 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
 
 
+def test_pages_of_runs_say_where_they_are_and_link_to_their_sections(reader: Reader, mixed: Run):
+    dataset_path = f"/datasets/{mixed.dataset_id}"
+    paths = {f"/runs/{mixed.id}": "Runs / rows.jsonl / mixed", f"/runs/{mixed.id}/items": "Runs / mixed / Items"}
+    paths |= {dataset_path: "Datasets / rows.jsonl", f"{dataset_path}/delete": "Datasets / rows.jsonl / Delete"}
+    for path, words in paths.items():
+        [crumbs] = reader.go(path).of_class("crumbs")
+        assert " ".join(text_of(crumbs).split()) == words
+    page = reader.go(f"/runs/{mixed.id}")
+    [jump] = page.of_class("jump")
+    assert page.texts("a", jump)[:2] == ["Progress", REPORT]
+    for link in page.all("a", jump):
+        page.by_id(link.attrib["href"].removeprefix("#"))
+
+
 def start_confirmed(page: Page) -> None:
     """Start the run of the form, and confirm its cost."""
     page.get_by_role("button", name="Start …").click()
