@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from api.app import create_app
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.services import Services
 from tests.model_server.server import ModelServer, Reply
-from tests.support.api_server import ApiServer
+from tests.support.api_server import api_process
 from tests.support.receiver import Answer, Receiver
 from tests.support.shells import Outcome, Shell
 from tests.support.waiting import patient, wait_until
@@ -26,11 +25,14 @@ TASK = ("--crit", "Friendly.", "--iter-max", "2")
 
 
 @pytest.fixture(scope="module")
-def server(staffed: tuple[Services, ModelServer]) -> Iterator[ApiServer]:
-    """An API with keys, on the database and beside the worker of `office`."""
+def server(staffed: tuple[Services, ModelServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an API with keys, on the database and beside the worker of `office`.
+
+    It has a process of its own, because commands of this process configure the logs.
+    """
     settings = staffed[0].settings.model_copy(update={"require_auth": True})
-    with ApiServer(create_app(settings)) as server:
-        yield server
+    with api_process(settings, tmp_path_factory.mktemp("api") / "api.log") as (_, url):
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +41,10 @@ def token(staffed: tuple[Services, ModelServer]) -> str:
 
 
 @pytest.fixture
-def remote(server: ApiServer, token: str, tmp_path: Path) -> Shell:
+def remote(server: str, token: str, tmp_path: Path) -> Shell:
     """A shell on another machine: it has no database, no broker and no model."""
     folder = str(tmp_path / "nothing")
-    return Shell({"REDRAFT_SERVER": server.url, "REDRAFT_API_KEY": token, "REDRAFT_DATA_DIR": folder})
+    return Shell({"REDRAFT_SERVER": server, "REDRAFT_API_KEY": token, "REDRAFT_DATA_DIR": folder})
 
 
 @pytest.fixture
@@ -158,6 +160,14 @@ def test_it_asks_streams_rates_rescores_and_deletes(remote: Shell, office: Shell
     assert office.run("jobs", "show", detached.out.strip()).code == 5
 
 
+def test_it_refines_a_question(remote: Shell, provider: ModelServer) -> None:
+    drafted = remote.run("refine", "bern?")
+    assert drafted.code == 0, drafted.err
+    assert drafted.data["instruct"]
+    provider.script(generate=["Bern."])
+    assert remote.run("ask", "bern?", "--refine").out == "Bern.\n"
+
+
 def test_it_uploads_and_runs_rows(remote: Shell, office: Shell, provider: ModelServer, rows: str) -> None:
     provider.script(generate=["Yes."] * 2, evaluate=[0.9] * 2)
     first, again = (remote.run("datasets", "import", rows) for _ in range(2))
@@ -190,7 +200,7 @@ def failing(remote: Shell, *arguments: str, **environment: str) -> tuple[int, st
 
 
 def test_each_failure_is_one_line_with_advice(
-    remote: Shell, staffed: tuple[Services, ModelServer], token: str, server: ApiServer
+    remote: Shell, staffed: tuple[Services, ModelServer], token: str, server: str
 ) -> None:
     code, words = failing(remote, "jobs", "list", REDRAFT_API_KEY="rd_wrong")
     assert code == 4
@@ -208,7 +218,7 @@ def test_each_failure_is_one_line_with_advice(
     code, words = failing(remote, "ask", "Say it.", "--crit", "Good.", "--model", "nobody:x")
     assert (code, "--model" in words) == (2, True)
     # The option has precedence over the environment, and no option takes the key
-    found = remote.run("--server", server.url, "jobs", "list", REDRAFT_SERVER="http://127.0.0.1:9")
+    found = remote.run("--server", server, "jobs", "list", REDRAFT_SERVER="http://127.0.0.1:9")
     assert found.code == 0
     assert "api-key" not in remote.run("--help").out
 
