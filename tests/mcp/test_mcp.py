@@ -269,6 +269,12 @@ def test_a_wait_ends_when_the_server_stops(
     model_server.release()
 
 
+def test_the_command_serves_no_server_elsewhere_over_http(services: Services):
+    refused = Shell.of(services).run("--server", "http://127.0.0.1:9", "mcp", "--http")
+    assert refused.code == 2
+    assert "Use http://127.0.0.1:9/mcp" in refused.err
+
+
 def test_the_command_also_serves_over_http(services: Services):
     command = Shell.of(services).start("mcp", "--http", REDRAFT_PORT="0")
     try:

@@ -20,14 +20,8 @@ def mcp(
             "/mcp.",
         ),
     ] = False,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            envvar="REDRAFT_SERVER", metavar="URL", help="A Redraft server elsewhere (default: this installation)."
-        ),
-    ] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of that server.")
+        str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of a server elsewhere.")
     ] = None,
 ) -> None:
     """Run an MCP server on stdin and stdout, for a host that starts it (docs/mcp.md).
@@ -38,12 +32,15 @@ def mcp(
 
     if not is_installed():
         raise Invalid(MISSING, code="mcp_not_installed")
+    server = opening.server.get()
+    if http and server:
+        raise Invalid(f"--http serves this installation, not {server}. Use {server}/mcp.", code="not_remote")
     if http:
         serve()
         return
     from redraft.mcp import stdio
 
-    if server := server or opening.server.get():
+    if server:
         stdio.serve_elsewhere(server, api_key)
         return
     from redraft.cli.views.waiting import interrupted_by_sigterm
