@@ -116,6 +116,20 @@ def test_the_server_has_its_pages_and_answers_the_client(
             assert said == f"Paris|True|done|Paris|{version}\n"
 
 
+def test_commands_at_a_server_elsewhere_need_the_client(
+    installed: Environment, keys: dict[str, str], model_server: ModelServer
+):
+    model_server.script(generate=["Paris"], evaluate=[0.9])
+    task = ("ask", "What is the capital of France?", "--crit", "Names the city.")
+    with installed.serving(**keys) as url:
+        said = installed.run("redraft", *task, expect=2, REDRAFT_SERVER=url)
+        assert "pip install 'redraft[remote]'" in said
+        # A wheel can be imported as it is
+        with_client = {"REDRAFT_SERVER": url, "PYTHONPATH": str(wheel("redraft_client"))}
+        assert "Paris" in installed.run("redraft", *task, **with_client)
+        assert "accepted" in installed.run("redraft", "jobs", "list", **with_client)
+
+
 def _look_at_pages(url: str) -> None:
     with httpx2.Client(base_url=url, timeout=patient(30), headers={"Accept": "text/html"}) as browser:
         for path in ("/", "/new", "/jobs", "/runs", "/docs"):
