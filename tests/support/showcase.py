@@ -35,7 +35,7 @@ from redraft.runtime import build_runtime
 from redraft.settings import ModelPrice, Settings
 from redraft.storage.admin import workers
 from redraft.storage.engine.bulk_tables import runs as runs_table
-from redraft.storage.engine.tables import jobs
+from redraft.storage.engine.tables import calls, events, iterations, jobs
 from tests.model_server.requests import Asked
 from tests.model_server.scripts import Reply
 from tests.model_server.server import ModelServer
@@ -51,6 +51,7 @@ PRICES = {
     JUDGE: ModelPrice(input=1.0, output=5.0),
 }
 
+_WORKER_ID = new_id("worker")
 WORKER = {"host": "worker-1", "pid": 4711, "concurrency": 8, "version": version("redraft")}
 
 CRITERIA = "Correct, complete and polite."
@@ -247,6 +248,7 @@ def fill(services: Services, fill_more: Callable[[Services], None]) -> dict[str,
     job_id = submitted(services, instruct=SKY, rubric=_SKY_RUBRIC, iter_max=4, score_threshold=0.9)
     drain(services)
     _set_back(services)
+    _stretch(services, job_id)
     fill_more(services)
     holder, started = LeaseHolder(services.settings), ""
     with closing(Engine()) as engine:
@@ -254,10 +256,45 @@ def fill(services: Services, fill_more: Callable[[Services], None]) -> dict[str,
             started = submitted(services, instruct=task, eval_crit=CRITERIA)
             message = StepMessage(Step.GENERATE, started, 1)
             engine.run(started, run_step(services, holder, message, goes_on=lambda: False))
-    with services.database.write() as connection:
-        workers.record_heartbeat(connection, WORKER | {"id": new_id("worker")})
+    beat(services)
     ids = {"job_id": job_id, "run_id": run_id, "baseline_id": baseline_id}
     return {**ids, "dataset_id": dataset_id, "running_id": started}
+
+
+def beat(services: Services) -> None:
+    """Show the worker as alive for some seconds more."""
+    with services.database.write() as connection:
+        workers.record_heartbeat(connection, WORKER | {"id": _WORKER_ID})
+
+
+def _stretch(services: Services, job_id: str) -> None:
+    """Give the calls and events of a job durations, from its changed beginning to its end."""
+    with services.database.write() as connection:
+        at: datetime = connection.execute(select(jobs.c.started_at).where(jobs.c.id == job_id)).scalar_one()
+        of_job = select(calls.c.id, calls.c.type).where(calls.c.job_id == job_id).order_by(calls.c.id)
+        ends = [at]
+        for call in connection.execute(of_job).all():
+            seconds = 2.4 if call.type == "generate" else 1.4
+            times = {"started_at": ends[-1], "finished_at": ends[-1] + timedelta(seconds=seconds)}
+            values = {**times, "latency_ms": round(seconds * 1000)}
+            connection.execute(update(calls).where(calls.c.id == call.id).values(**values))
+            ends.append(times["finished_at"])
+        numbers = select(iterations.c.id, iterations.c.number).where(iterations.c.job_id == job_id)
+        for each in connection.execute(numbers).all():
+            connection.execute(
+                update(iterations).where(iterations.c.id == each.id).values(created_at=ends[2 * each.number - 1])
+            )
+        done = 0
+        for event in connection.execute(
+            select(*events.c).where(events.c.job_id == job_id).order_by(events.c.seq)
+        ).all():
+            done += event.type in {"iteration.generated", "iteration.evaluated"}
+            data = {**event.data, "at": ends[done].strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"}
+            if event.type.startswith("iteration.") and "seconds" in data:
+                data["seconds"] = 2.4 if event.type == "iteration.generated" else 1.4
+            is_event = (events.c.job_id == job_id) & (events.c.seq == event.seq)
+            connection.execute(update(events).where(is_event).values(data=data))
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(finished_at=ends[-1]))
 
 
 def _set_back(services: Services) -> None:

@@ -66,6 +66,8 @@ class Tour:
         page.evaluate(AXE_SCRIPT)
         for size in (PHONE, DESK):
             page.set_viewport_size(size)  # pyright: ignore[reportArgumentType]
+            if (width := page.evaluate("document.documentElement.scrollWidth")) > size["width"]:
+                self.found.append(f"{name} is {width} wide at {size['width']}")
             self._ask_axe(f"{name} at {size['width']}")
 
     def _ask_axe(self, name: str) -> None:
@@ -126,6 +128,7 @@ def _job_pages(shown: Showcase, states: States) -> list[Place]:
         ("ratings", "/ratings", None),
         ("calibration", "/ratings/calibration", None),
         ("no such page", "/nowhere", None),
+        ("the API", "/docs", None),
         ("overview", "/", None),
         ("overview by day", "/?by=day", None),
         ("go", "/go?q=customer", None),
