@@ -1,4 +1,7 @@
-"""Publishes to clients that watch jobs. One thread sends the publications of all threads, in order and best effort."""
+"""Publishes messages to clients that watch jobs. One thread sends the messages of all threads in order.
+
+Delivery is best effort: a message that cannot be sent is lost.
+"""
 
 import threading
 import time
@@ -11,9 +14,9 @@ import structlog
 log = structlog.get_logger()
 
 _BATCH_MAX = 200
-# Clients do not notice such a short delay, and with it a busy worker sends a tenth of the batches
+# Clients do not notice such a short delay. Without the delay, a busy worker would send ten times as many batches
 _PAUSE_S = 0.05
-# The time after which `close` gives up a broker that hangs
+# The maximum time that `close` waits for a broker that does not respond
 _CLOSE_WITHIN_S = 3.0
 
 

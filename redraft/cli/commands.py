@@ -54,7 +54,7 @@ def main(
         typer.Option(
             envvar="REDRAFT_SERVER",
             metavar="URL",
-            help="Work at a Redraft server elsewhere, with the key in REDRAFT_API_KEY (default: this installation).",
+            help="URL of a remote Redraft server to use, with the key in REDRAFT_API_KEY (default: this installation).",
         ),
     ] = None,
 ) -> None:

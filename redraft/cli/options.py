@@ -236,8 +236,8 @@ _HELP = {
     "rubric, schema, sources, attachments or reference.",
     "when": "When the answer is evaluated (default: before_done). before_done: the job ends after the verdict. "
     "after_answer: the job ends with its first answer, and the verdict follows; "
-    "it needs one iteration and one candidate. overlap: the next answer is generated during the evaluation, without "
-    "its feedback; this saves time and may cost one generation more.",
+    "it needs one iteration and one candidate. overlap: the next answer is generated while an answer is "
+    "evaluated, without the feedback on it; this saves time, but may cost one generation more.",
     "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). "
     "A hash of a job's id selects the jobs.",
     "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",

@@ -14,7 +14,9 @@ _GRACE_S = 5.0
 
 
 def valkey_command(settings: Settings) -> list[str]:
-    """The command of Valkey under a guard. It listens on a Unix socket of this user, and writes an append-only file.
+    """Return the command that runs Valkey under a guard process, which stops it when Redraft ends.
+
+    Valkey listens on a Unix socket of this user, and writes an append-only file.
 
     Raises Unavailable if there is no Valkey for this platform.
     """

@@ -19,7 +19,7 @@ _TIMEOUT = httpx2.Timeout(300, connect=10)
 def serve_here(settings: Settings) -> None:
     """Serve until the host closes stdin, with the API in this process.
 
-    Who can start this process can read its settings and its database, so the tools need no API key.
+    The tools need no API key, because a user who can start this process can also read its settings and its database.
     """
     anyio.run(_serve_here, settings.model_copy(update={"host": "127.0.0.1", "require_auth": False}))
 

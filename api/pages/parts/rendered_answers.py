@@ -1,4 +1,4 @@
-"""Renders whole answers: as Markdown, with an outline of a long answer, and a copy button for each code and table."""
+"""Renders whole answers from Markdown to HTML. Code blocks and tables get copy buttons, long answers get an outline."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from redraft.operations.jobs.iterations import Evaluation
 RENDERED_CHARS_MAX = 40_000
 _OUTLINED_CHARS_MIN = 1_500
 _OUTLINED_HEADINGS_MIN = 3
-# Sanitized HTML has no other elements of these names, and texts in it have no "<"
+# These patterns are reliable for sanitized HTML: such elements are not nested in it, and its texts have no "<"
 _HEADING = re.compile(r"<h([456])>(.*?)</h\1>", re.DOTALL)
 _BLOCK = re.compile(r"(<(pre|table)>.*?</\2>)", re.DOTALL)
 _TAG = re.compile("<[^<>]*>")
@@ -68,12 +68,15 @@ def evidence_of(evaluation: Evaluation | None) -> list[str]:
 def _copyable(found: re.Match[str]) -> str:
     if found[2] == "pre":
         return f'<div class="copyable">{_COPY.format("code")}{found[1]}</div>'
-    # A group is no landmark, so several of them may have the same name
+    # Several elements with the role `group` may have the same name, because a group is not a landmark
     scrolled = f'<div class="table" tabindex="0" role="group" aria-label="Table">{_name_columns(found[1])}</div>'
     return f'<div class="copyable">{_COPY.format("table")}{scrolled}</div>'
 
 
 def _name_columns(table: str) -> str:
-    """Name its column in each cell, because phones show each row as a card. All rows have the same number of cells."""
+    """Add the name of the column to each cell, for phones, which show each row as a card.
+
+    All rows have the same number of cells.
+    """
     names = cycle([_TAG.sub("", each).replace('"', "&quot;") for each in _COLUMN.findall(table)])
     return _CELL.sub(lambda _: f'<td data-label="{next(names)}"', table)

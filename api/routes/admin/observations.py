@@ -49,7 +49,7 @@ class ExportQuery(ObservationQuery):
     },
 )
 def export_observations(request: Request, services: ServicesOf, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Export which sources accepted answers cite, for sources with a `relevance_score`."""
+    """Export the observations: which of its ranked sources each accepted answer cites."""
     wants_text = "text/plain" in request.headers.get("accept", "")
     pages = observations.export(services, query.as_filter(), after=query.after, limit=query.limit)
     return StreamingResponse(

@@ -21,12 +21,12 @@ def mcp(
         ),
     ] = False,
     api_key: Annotated[
-        str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of a server elsewhere.")
+        str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of a remote server.")
     ] = None,
 ) -> None:
     """Run an MCP server on stdin and stdout, for a host that starts it (docs/mcp.md).
 
-    Without a server elsewhere, the command also runs a broker and a worker, unless REDRAFT_BROKER_URL is set.
+    Unless REDRAFT_SERVER or REDRAFT_BROKER_URL is set, the command also runs a broker and a worker.
     """
     from redraft.mcp import MISSING, is_installed
 

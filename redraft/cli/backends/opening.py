@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Noun = Literal["job", "run", "dataset"]
 
 server: ContextVar[str | None] = ContextVar("server", default=None)
-"""The URL of the server elsewhere; None for this installation."""
+"""The URL of the remote server; None for this installation."""
 
 
-# These commands read and change the installation itself, and the API has no routes for most of what they do
+# These commands read and change the installation itself. The API has no routes for most of their actions
 _LOCAL_ONLY = frozenset({"db", "doctor", "keys", "models", "observations", "profiles", "serve", "templates", "worker"})
 
 
@@ -39,7 +39,7 @@ def opened() -> "Generator[Backend]":
     """Yield the backend. On this installation, the database gets the current schema if Redraft owns it."""
     if url := server.get():
         if find_spec("redraft_client") is None:
-            words = "Commands at a server elsewhere need the package redraft-client: pip install 'redraft[remote]'"
+            words = "Commands at a remote server need the package redraft-client: pip install 'redraft[remote]'"
             raise Invalid(f"{words}, or in a checkout: make setup.", code="client_not_installed")
         from redraft.cli.backends import remote
 

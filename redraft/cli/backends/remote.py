@@ -1,4 +1,4 @@
-"""The backend of a server elsewhere: its methods send requests to the API, and return the same resources."""
+"""The backend of a remote server: its methods send requests to the API, and return the same resources."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def connected(url: str) -> "Generator[Remote]":
 
 
 class Remote:
-    """Commands at a server elsewhere. Its methods raise the errors that `Local` raises, and those of the connection."""
+    """Commands at a remote server. Its methods raise the errors that `Local` raises, and those of the connection."""
 
     def __init__(self, client: redraft_client.Redraft, url: str) -> None:
         self._client = client

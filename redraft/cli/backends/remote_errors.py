@@ -1,4 +1,4 @@
-"""Translates errors of a server elsewhere, and of the connection to it, to the errors of commands."""
+"""Translates errors of a remote server, and of the connection to it, to the errors of commands."""
 
 import re
 from collections.abc import Generator

@@ -86,8 +86,8 @@ MinPassRate = Annotated[
     typer.Option(
         min=0,
         max=1,
-        help="Gate: exit with 3 if the share of accepted items is below this value, 0 to 1. In `compare`, the items "
-        "are those of NEW.",
+        help="Gate: exit with 3 if the share of accepted items is below this value, 0 to 1. `compare` applies it to "
+        "the run NEW.",
     ),
 ]
 FailOnRegression = Annotated[

@@ -148,8 +148,8 @@ def calibration(
         typer.Option(
             min=0,
             max=1,
-            help="Minimum precision of the proposed threshold, 0 to 1: the share of the answers with at least this "
-            "score that people passed.",
+            help="Minimum precision of the proposed threshold, 0 to 1. Precision is the share of answers that people "
+            "rated as passed, among the answers whose score reaches the threshold.",
         ),
     ] = 0.9,
     evaluator_model: Annotated[

@@ -176,7 +176,7 @@ def _find_objects(
 
 
 def may_be_truncated(finish_reason: str | None) -> bool:
-    """Return whether the end of a reply may be missing, by its finish reason."""
+    """Whether the finish reason allows that the end of the reply is missing."""
     return classify_finish(finish_reason) is not Finish.COMPLETE
 
 
@@ -233,7 +233,7 @@ def _objects_of(member: Any, outer: JsonObject) -> Iterator[JsonObject]:
         if isinstance(item, JsonObject):
             yield item
         elif isinstance(item, dict):
-            # json-repair returns inner objects as plain dicts, so only the outer object has the counts of all names.
+            # json-repair returns inner objects as plain dicts. Only the outer object counts how often each name occurs.
             yield JsonObject.repaired(cast("dict[str, Any]", item), outer.times)
 
 

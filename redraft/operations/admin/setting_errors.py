@@ -76,7 +76,7 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 def unknown_names() -> dict[str, str | None]:
     """The variables with the prefix that are no settings, each with the setting that has the most similar name."""
-    # Commands read the server elsewhere, and the key for it, without the settings
+    # These two variables are not in Settings: commands read them directly from the environment
     known = {f"REDRAFT_{name.upper()}" for name in (*Settings.model_fields, "server", "api_key")}
     strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
     return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}

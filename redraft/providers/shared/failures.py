@@ -60,7 +60,7 @@ class Vendor:
         return self.label[:1].upper() + self.label[1:]
 
     def redact(self, text: str) -> str:
-        # A shorter key could be a part of many words
+        # A shorter key is not redacted, because it could be a part of many words
         if len(self.secret) >= 8:
             text = text.replace(self.secret, MARK)
         return redact(text)
@@ -127,8 +127,8 @@ _MEDIA_REFUSED = (
     r"|not a (multi-?modal|vision)|unknown (part|content) type|unknown variant .{0,3}(image_url|file)"
     r"|at most 0 image|mmproj|content must be a string|content.{0,40}should be a valid string"
 )
-# The first matching rule decides. Codes come before patterns of messages, and these before statuses, because vendors
-# use one status for several errors
+# The first matching rule decides. Codes come first, then patterns of messages. Statuses come last, because vendors use
+# one status for several errors
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "provider_quota",

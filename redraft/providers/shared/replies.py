@@ -21,7 +21,7 @@ TOOL_CALL_ONLY = "The reply has no text: a tool call only."
 TOOL_CALL_AFTER_TEXT = "The reply is incomplete: after some text, the model calls a tool, but the request has no tools."
 REASONING_ONLY = "The reply has no text: reasoning only."
 
-# First the names of the two wire formats, then the names that compatible servers use
+# The fields that can have the finish reason: first those of the two wire formats, then those of compatible servers
 _NATIVE_REASON = "native_finish_reason"
 _REASONS = (
     *("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason", "finish_details", _NATIVE_REASON),
