@@ -122,7 +122,7 @@ _LONG_ANSWER = "\n\n".join(
     f"## Part {number}\n\n{_SKY_ANSWERS[2]} It is so [Source 1].\n\n"
     "| step | who | until |\n|---|---|---|\n| check | desk | noon |\n\n"
     f'```python\nfor parcel in returned[{number}:]:  # each of them\n    book(parcel, "{"x" * 90}")\n```'
-    for number in range(1, 6)
+    for number in range(1, 4)
 )
 _OPENING = "Thank you for asking."
 _SENTENCES = (

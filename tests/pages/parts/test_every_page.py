@@ -114,15 +114,12 @@ def _job_pages(shown: Showcase, states: States) -> list[Place]:
     names = {states.failed: "failed", states.canceled: "canceled", states.long: "long", shown.running_id: "running"}
     return [
         *((f"{names.get(each, 'sky')} job{tab}", f"/jobs/{each}{tab}", None) for each in tabs for tab in tabs[each]),
-        ("whole answer", f"/jobs/{states.long}?full=1", None),
         ("call", f"/jobs/{states.long}/calls/{states.call}", None),
         ("continuation with an error", f"/jobs/{states.long}", _send_empty),
         ("deletion of a job", f"/jobs/{states.failed}/delete", None),
         ("jobs", "/jobs", None),
-        ("jobs, none", "/jobs?q=nosuchword", None),
         ("jobs, a wrong filter", "/jobs?created_after=soon", None),
         ("jobs, bulk", "/jobs/bulk?do=cancel&filters=status%3Dqueued", None),
-        ("new job", "/new", None),
         ("copied job", f"/new?from={states.long}", None),
         ("new job with errors", "/new", _send_empty),
         ("ratings", "/ratings", None),
@@ -130,7 +127,6 @@ def _job_pages(shown: Showcase, states: States) -> list[Place]:
         ("no such page", "/nowhere", None),
         ("the API", "/docs", None),
         ("overview", "/", None),
-        ("overview by day", "/?by=day", None),
         ("go", "/go?q=customer", None),
     ]
 
