@@ -4,6 +4,7 @@ import copy
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,18 @@ def test_kustomize_renders_what_still_fits(folder: str):
     (worker,) = [each for each in found if (each["kind"], each["metadata"]["name"]) == ("Deployment", "redraft-worker")]
     assert worker["spec"]["template"]["spec"]["containers"][0]["image"] == f"redraft:{__version__}"
     assert ("replicas" in worker["spec"]) == (folder == "base")
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl, which renders offline")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_overlay_of_the_docs_sets_the_image_of_every_pod(folder: str, tmp_path: Path):
+    [overlay] = re.findall(r"```yaml\n(# deploy/kubernetes/own/.*?)```", DOCS, re.DOTALL)
+    shutil.copytree(KUBERNETES, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "own").mkdir(exist_ok=True)
+    (tmp_path / "own" / "kustomization.yaml").write_text(overlay.replace("../base]", f"../{folder}]"), "utf-8")
+    done = subprocess.run(["kubectl", "kustomize", tmp_path / "own"], capture_output=True, text=True, check=True)
+    images = re.findall(r"image: (.*)", done.stdout)
+    assert images == [f"REGISTRY/redraft:{__version__}"] * len(list(pods()))
 
 
 def test_the_settings_are_those_of_the_program(monkeypatch: pytest.MonkeyPatch):
