@@ -54,6 +54,8 @@ def _start(model: str, context_tokens: int, key: str) -> Any:
     llama: Any = import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = model
+    # Replies name the model. Without an alias they have the path of the file, which goes into traces
+    params.model_alias = {Path(model).stem}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [key]

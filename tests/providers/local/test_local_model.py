@@ -102,6 +102,7 @@ def test_it_answers_and_costs_nothing(shared: tuple[ProviderCatalog, Path]):
     catalog, folder = shared
     reply = say(catalog, "What is the capital of France?")
     assert "Paris" in reply.text
+    assert reply.response["model"] == "SmolLM2-135M-Instruct.Q4_1"
     assert (reply.usage.input_tokens or 0) > 5
     assert catalog.price(DEFAULT_LOCAL, reply.usage) == 0
     assert (folder / "local-model" / "server.log").stat().st_size > 0
