@@ -430,6 +430,22 @@ class EventData(ResponseModel):
     retry_count: int | None = None
     ts: str | None = None
     trace_id: str | None = None
+    answer: str | None = None
+    """The whole answer, in iteration.generated."""
+    evaluation_reasoning: str | None = None
+    criteria: list[dict[str, Any]] | None = None
+    """The verdict on each criterion, in iteration.evaluated."""
+    text: str | None = None
+    """The next piece of the answer, in answer.delta."""
+    offset: int | None = None
+    attempt: int | None = None
+    withdrawn: bool | None = None
+    result: dict[str, Any] | None = None
+    """The result of the job, in done and evaluated, with the fields of `result` of the job. In a webhook it has
+    no tokens and no latency, and null for long values if `truncated` is true. Null if there is no answer.
+    """
+    error: dict[str, Any] | None = None
+    """Why the job or the evaluation failed."""
 
 
 class EventPage(ResponseModel):

@@ -45,7 +45,7 @@ def test_an_app_that_receives_webhooks(capsys: pytest.CaptureFixture[str]):
     [_, code] = snippets("client/README.md")
     names: dict[str, Any] = {}
     exec(code.replace("whsec_…", SECRET), names)
-    event = {"message": "m", "at": "2026-01-01T00:00:00Z", "status": "succeeded"}
+    event = {"message": "m", "at": "2026-01-01T00:00:00Z", "status": "succeeded", "result": {"final_answer": "Bern"}}
     data = {"job_id": "job_1", "url": "/v1/jobs/job_1", "metadata": {}, "seq": 9, "truncated": False, "event": event}
     body = httpx2.Request("POST", "http://x", json={"type": "job.done", "timestamp": "…", "data": data}).content
 
@@ -56,4 +56,4 @@ def test_an_app_that_receives_webhooks(capsys: pytest.CaptureFixture[str]):
 
     assert asyncio.run(deliver(body)) == 200
     assert asyncio.run(deliver(body + b" ")) == 401
-    assert "job_1 succeeded\n" in capsys.readouterr().out
+    assert "job_1 succeeded Bern\n" in capsys.readouterr().out

@@ -49,7 +49,7 @@ def test_a_cut_stream_goes_on_after_the_last_event(events_at: Follow):
     assert [(each.type, each.id) for each in events] == [
         ("job.queued", 1), ("job.started", 2), ("answer.delta", None), ("done", 3),
     ]  # fmt: skip
-    assert events[2].data.model_dump()["text"] == "Pa"
+    assert events[2].data.text == "Pa"
     assert [hit.headers.get("last-event-id") for hit in receiver.hits] == [None, "1", "1", "3"]
 
 

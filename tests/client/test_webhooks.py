@@ -47,12 +47,15 @@ def test_deliveries_of_a_job_and_of_a_run(
     server = ApiServer(create_app(make_settings(**settings)))
     with server, Receiver() as receiver, Redraft(server.url) as redraft:
         job = redraft.submit(**TASK, webhook={"url": receiver.url})
-        redraft.jobs.wait(job.id)
+        ended = redraft.jobs.wait(job.id)
         [hit] = receiver.wait_for(1, within_s=20)
         delivery = verify_webhook(hit.body, hit.headers, SECRET)
         assert isinstance(delivery, JobWebhookBody)
         assert (delivery.type, delivery.data.job_id) == ("job.done", job.id)
         assert delivery.data.event.status == "succeeded"
+        assert delivery.data.event.result is not None
+        assert ended.result is not None
+        assert delivery.data.event.result["final_answer"] == ended.result.final_answer
         dataset = redraft.datasets.upload([TASK])
         run = redraft.runs.start(dataset_id=dataset.id, webhook={"url": receiver.url})
         redraft.runs.wait(run.id)

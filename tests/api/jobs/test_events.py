@@ -8,6 +8,7 @@ import pytest
 from api.intervals import Intervals
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.jobs.resources import EventData
 from redraft.operations.services import Services
 from tests.api.conftest import REQUEST, assert_problem
 from tests.operations.driving import Driver
@@ -206,6 +207,7 @@ def test_a_real_job_is_followed_to_its_end_over_drops(
     ]
     job = client.get(f"/v1/jobs/{job_id}?include=iterations").json()
     assert job["result"] == seen[-1].data["result"]
+    assert seen[-1].data.keys() <= EventData.model_fields.keys()
     assert job["result"]["final_answer"] == "second"
     assert [each["evaluation"]["score"] for each in job["iterations"]] == [0.4, 0.9]
     calls = client.get(f"/v1/jobs/{job_id}/calls").json()["data"]
