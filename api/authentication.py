@@ -33,7 +33,7 @@ OPEN_PREFIX = "/static/"
 # These paths need the same scope for all methods, so that a key for metrics cannot read answers
 _PLACES = {
     KeyScope.METRICS: re.compile(r"/metrics(/.*)?"),
-    # The requests of its tools need a scope of their own
+    # This scope suffices to list the tools. The requests of a tool are authenticated separately
     KeyScope.READ: re.compile(r"/mcp"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|settings/keys|settings/configuration)(/.*)?"),
 }

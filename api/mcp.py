@@ -1,7 +1,7 @@
 """Serves the MCP server at `/mcp`: the tools send their requests to this API, with the API key of the caller.
 
-`api/authentication.py` protects the path like the API, also against DNS rebinding. The scope that a tool needs is
-checked with its request.
+`api/authentication.py` protects the path like the API, also against DNS rebinding. Each request of a
+tool to the API is authenticated, too, so a tool needs the scopes of its requests.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, htt
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server is, and the key for it. The key is in no representation."""
+    """The URL and the API key of a server. The `repr` does not show the key."""
 
     url: str
     api_key: str | None = field(repr=False)
@@ -26,7 +26,7 @@ class Address:
 
     @classmethod
     def of(cls, server: str | None, api_key: str | None, timeout_s: float) -> Self:
-        """Read REDRAFT_SERVER and REDRAFT_API_KEY for what is not given. Raises ValueError if a value is wrong."""
+        """Return the address; by default REDRAFT_SERVER and REDRAFT_API_KEY. Raises ValueError if a value is wrong."""
         url = (server or os.environ.get("REDRAFT_SERVER") or _LOCAL).rstrip("/")
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:

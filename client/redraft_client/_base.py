@@ -1,4 +1,4 @@
-"""What the models of responses share, and the properties of a job and of a run."""
+"""The base class of the models of responses, and the properties of a job and of a run."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ _ENDED_JOB = frozenset({"succeeded", "failed", "canceled"})
 class ResponseModel(BaseModel):
     """A part of a response. Fields that this version of the client does not know are kept."""
 
-    # Strict, so that no text such as "yes" is taken for a truth value
+    # Strict, so that a text such as "yes" is not converted to a boolean
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, protected_namespaces=(), populate_by_name=True)
 
 
 class JobState(ResponseModel):
-    """What a job's status means. A status of a newer server that the client does not know is never a success."""
+    """Properties by the status of a job. An unknown status, as of a newer server, is never a success."""
 
     @property
     def has_ended(self) -> bool:
@@ -31,7 +31,7 @@ class JobState(ResponseModel):
 
 
 class RunState(ResponseModel):
-    """What a run's status means."""
+    """Properties by the status of a run."""
 
     @property
     def has_ended(self) -> bool:

@@ -31,7 +31,7 @@ class Follower:
 
     def opened(self) -> None:
         self._fields = {}
-        # The server closes each stream after some minutes. So the next one is opened after the pause of browsers
+        # The server closes each stream after some minutes, so this is no failure. Browsers use the same pause
         self.pause_s = _RECONNECT_S
 
     def answered(self, response: Response) -> None:
@@ -41,7 +41,7 @@ class Follower:
             self.interrupted(response)
 
     def interrupted(self, reply: Response | Failure) -> None:
-        """Set the pause before the next attempt. Raises ApiError or ServerNotReached if there must be none."""
+        """Set the pause before the next attempt. Raises ApiError or ServerNotReached if another attempt is useless."""
         self._failures += 1
         pause_s = self._retries.pause_s(self.request(), reply, self._failures)
         if pause_s is None:

@@ -28,7 +28,7 @@ from redraft_client.results import Answer
 T = TypeVar("T")
 _POLL_S = 50.0
 _RUN_POLL_MAX_S = 5.0
-# The shortest time between two questions about the same state, also for a server that ignores `Prefer: wait`
+# The minimum time between two polls of the same resource, also for a server that ignores `Prefer: wait`
 _PAUSE_S = 1.0
 
 Rows: TypeAlias = "str | Path | bytes | BinaryIO | Iterable[Mapping[str, Any]]"
@@ -71,7 +71,7 @@ class Operations:
                 yield Sleep(min(_PAUSE_S, end - now))
 
     def wait_for_run(self, run_id: str, timeout_s: float) -> Steps[Run]:
-        """Wait for the end of a run: ask every second at first, then less often."""
+        """Wait for the end of a run. It is polled every second at first, then less often."""
         end, pause_s = time.monotonic() + timeout_s, _PAUSE_S
         while True:
             response = yield from exchange(get(path("runs", run_id)), self.retries.for_waiting(), end)

@@ -1,7 +1,7 @@
 """The rules of a conversation with the server, without any I/O: requests, retries, and the reading of responses.
 
-An operation is a generator (`Steps`). It yields what to do, a request or a pause, receives the reply, and returns its
-result. `_driving.py` carries out these steps with a blocking and with an asynchronous HTTP client.
+An operation is a generator (`Steps`). It yields requests and pauses, receives replies, and returns its result.
+`_driver.py` carries out these steps with a blocking HTTP client, and `_async_driver.py` with an asynchronous one.
 """
 
 import json
@@ -25,7 +25,7 @@ Params: TypeAlias = Mapping[str, Any]
 
 _IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _REFUSED = 429
-# The server, or a proxy before it, may succeed later. Whether it acted on the request is not known
+# A later attempt may succeed. It is unknown whether the server has executed the request
 _TRANSIENT = frozenset({408, 502, 503, 504})
 _BODY_CHARS_MAX = 200
 
@@ -95,17 +95,17 @@ class Retries:
     pause_max_s: float = 60.0
 
     def pause_s(self, request: Request, reply: Response | Failure, attempt: int) -> float | None:
-        """Return the pause before the next attempt, or None if there must be none."""
+        """Return the pause before the next attempt, or None if the request must not be repeated."""
         if attempt >= self.attempts or not _may_repeat(request, reply):
             return None
         asked_s = None if isinstance(reply, Failure) else retry_after_s(reply.headers)
-        # With jitter, so that clients that failed together do not come back together
+        # With jitter, so that clients that failed at the same moment do not all retry at the same moment
         growing_s = min(self.first_pause_s * 2 ** (attempt - 1), 8.0)
         pause_s = max(growing_s * random.uniform(0.75, 1.25), asked_s or 0)  # noqa: S311
         return pause_s if pause_s <= self.pause_max_s else None
 
     def for_waiting(self) -> "Retries":
-        """Return what applies while the client waits for a job or a run: it outlasts a restart of the server."""
+        """Return the retries for a client that waits for a job or a run. They outlast a restart of the server."""
         return self if self.attempts == 1 else replace(self, attempts=self.attempts * 3)
 
 
@@ -121,7 +121,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if text.isascii() and text.isdigit():
         return float(text[:9])
     until = _moment(text)
-    # By the clock of the server, which may differ from ours
+    # The date is by the clock of the server, which may differ from the local clock
     now = _moment(headers.get("date", "")) or datetime.now(UTC)
     return None if until is None else max(0.0, (until - now).total_seconds())
 

@@ -202,7 +202,7 @@ class Jobs(_Part):
             page = self.list(**{**filters, "after": page.next_cursor})
 
     def wait(self, job_id: str, *, timeout_s: float = 900.0) -> Job:
-        """Wait for the end of a job, good or bad, and return the job. Raises WaitTimeout."""
+        """Wait until a job has succeeded, failed or been canceled, and return the job. Raises WaitTimeout."""
         return self._run(self._operations.wait_for_job(job_id, timeout_s))
 
     def events(self, job_id: str, *, after: int = 0) -> Generator[StreamedEvent]:
@@ -329,7 +329,7 @@ class Runs(_Part):
         return self._run(self._operations.fetch(post(path("runs", run_id, "cancel"), is_repeatable=True), Run))
 
     def resume(self, run_id: str, **fields: Unpack[requests.ResumeRun]) -> Run:
-        """Execute the items of an ended run that are open. The request is not repeated after it was sent."""
+        """Execute the open items of an ended run. The request is not repeated after it was sent."""
         return self._run(self._operations.fetch(post(path("runs", run_id, "resume"), fields), Run))
 
     def delete(self, run_id: str) -> None:
@@ -337,7 +337,7 @@ class Runs(_Part):
 
 
 class Ratings(_Part):
-    """Verdicts of people on evaluations."""
+    """Ratings of evaluations by people."""
 
     def rate(self, job_id: str, iteration: int, **fields: Unpack[requests.RateEvaluation]) -> Rating:
         """Rate an evaluation. A later rating by the same key replaces an earlier one."""

@@ -72,7 +72,7 @@ class ServerNotReached(RedraftError):
 
 
 class UnexpectedResponse(RedraftError):
-    """A response that is not one of Redraft's API, or one of a version that this client cannot read."""
+    """A response that is not from Redraft's API, or from a version that this client cannot read."""
 
 
 class JobFailed(RedraftError):
@@ -84,7 +84,7 @@ class JobFailed(RedraftError):
 
 
 class WaitTimeout(RedraftError):
-    """The time to wait is over. The job or run goes on, and can be awaited again. `last` is its last known state."""
+    """The wait timed out. The job or run continues, and can be awaited again. `last` is its last known state."""
 
     def __init__(self, last: "Job | Run", timeout_s: float) -> None:
         self.last = last

@@ -58,7 +58,7 @@ def _keys(secret: str) -> list[bytes]:
         keys = [base64.b64decode(each.removeprefix("whsec_"), validate=True) for each in secret.split()]
     except binascii.Error:
         keys = []
-    # An empty key would accept what anybody can sign
+    # With an empty key, anybody could sign a delivery
     if not keys or not all(keys):
         raise ValueError("The secret must be whsec_ and base64, as in REDRAFT_WEBHOOK_SECRET.") from None
     return keys

@@ -1,4 +1,4 @@
-"""Builds the rubric of a row. Its criteria are hidden from the generator, so that a run measures what it measured."""
+"""Builds the rubric of a row. By default, the generator does not see the criteria, as in the source."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def binary(text: str) -> dict[str, Any]:
 
 
 def scale(text: str, low: str, mark: str, top: str) -> dict[str, Any]:
-    """Return a scale whose level 4, the lowest that passes, is the mark of the source for a pass."""
+    """Return a scale. Its lowest level that passes, 4, stands for `mark`, the pass threshold of the source."""
     anchors = {"0": low, "3": f"nearly {mark}", "4": mark, "5": top}
     return _usable({"kind": "scale", "text": text, "anchors": anchors})
 
@@ -88,7 +88,7 @@ def weighted(parts: Sequence[Part], threshold: float, *, is_hidden: bool) -> dic
 
 
 def _linear(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scale without the mark for a pass, because here the level itself is a part of the score."""
+    """Return a scale without the anchors 3 and 4, because here the level itself counts in the score."""
     anchors = {level: words for level, words in fields.get("anchors", {}).items() if level in ("0", "5")}
     return {**fields, **({"anchors": anchors} if anchors else {})}
 

@@ -1,4 +1,4 @@
-"""Reads definitions and exports of OpenAI's Evals API, and tells their objects apart by their shape."""
+"""Reads definitions and exports of OpenAI's Evals API, and recognises the type of each object by its fields."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

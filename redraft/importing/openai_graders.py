@@ -115,7 +115,7 @@ def _only_path(grader: Fields) -> Path:
 
 
 def _schema_at(path: Path, reference: str) -> dict[str, Any]:
-    """Return a JSON Schema of answers with this text, or the value that it spells, at the path."""
+    """Return a JSON Schema for answers whose value at the path is this text, or the number or boolean of this text."""
     values: list[Any] = [reference]
     try:
         spelled = ast.literal_eval(reference.capitalize() if reference in ("true", "false") else reference)

@@ -122,7 +122,7 @@ def unused(name: str, used: Mapping[str, Any] | set[str]) -> str:
 
 
 def _add(into: dict[str, Any], name: str, value: Any) -> str:
-    # Two parts with equal values are one file
+    # Parts with equal values share one file
     if name in into and into[name] == value:
         return name
     found = unused(name, into)
@@ -137,7 +137,7 @@ def is_storable(value: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that people can read, or JSON in ASCII if the value has a text that is none."""
+    """Return indented JSON. It is ASCII if the value has a text that is no valid Unicode."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return (text if fault_in(text) is None else json.dumps(value, indent=2)) + "\n"
 

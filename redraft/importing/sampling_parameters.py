@@ -25,7 +25,7 @@ def model_named(provider: str, name: Any) -> str:
 
 
 def generator_fields(given: Mapping[str, Any], where: str, findings: Findings) -> dict[str, Any]:
-    """Return the request fields of a generator's parameters. What Redraft does not have is left out."""
+    """Return the request fields of a generator's parameters. Parameters that Redraft does not have are left out."""
     fields: dict[str, Any] = {}
     rest = {name: value for name, value in given.items() if value is not None}
     for name in ("response_format", "text"):
@@ -41,7 +41,7 @@ def generator_fields(given: Mapping[str, Any], where: str, findings: Findings) -
 
 
 def sampling_of(given: Mapping[str, Any], where: str, findings: Findings) -> dict[str, Any]:
-    """Return the fields of `Sampling`. What Redraft does not have is left out."""
+    """Return the fields of `Sampling`. Parameters that Redraft does not have are left out."""
     found: dict[str, Any] = {}
     effort = as_object(given.get("reasoning")).get("effort")
     for name, value in {**given, "reasoning_effort": given.get("reasoning_effort", effort)}.items():
@@ -49,7 +49,7 @@ def sampling_of(given: Mapping[str, Any], where: str, findings: Findings) -> dic
         if value is None or (name == "reasoning" and effort is not None):
             continue
         if target is None or not _is_valid(target, value):
-            # The value can be a key or a password, so that only its name is told
+            # Only the name is reported, because the value can be a key or a password
             why = "Redraft has no such parameter" if target is None else "Redraft cannot use its value"
             findings.leave_out(where, f"parameter {name}", why)
         else:

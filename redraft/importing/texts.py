@@ -66,7 +66,7 @@ def look_up(values: Any, path: Path) -> Any:
 
 
 def in_words(value: Any) -> str:
-    """Return a value as the text that a template of JavaScript shows, objects and lists as JSON."""
+    """Return a value as text, as a JavaScript template would show it. Objects and lists become JSON."""
     if value is None:
         return ""
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Narrows plain values of JSON and YAML, whose types a stranger chose."""
+"""Narrows the types of untrusted values of JSON and YAML."""
 
 import math
 from collections.abc import Mapping

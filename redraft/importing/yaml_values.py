@@ -1,4 +1,4 @@
-"""Parses YAML of strangers: plain values only, by the rules of YAML 1.2, with limits of size."""
+"""Parses untrusted YAML: plain values only, by the rules of YAML 1.2, with limits of size."""
 
 import json
 import re

@@ -47,7 +47,7 @@ def build(client: httpx2.AsyncClient, passed_on: Sequence[str] = ()) -> Server[A
     )
 
 
-@cache  # the SDK lists the tools for each call of a tool, and to build the schemas takes 0.1 s
+@cache  # the SDK lists the tools for each tool call, and building their schemas takes 0.1 s
 def _described_tools() -> list[types.Tool]:
     return [_described(tool) for tool in TOOLS.values()]
 

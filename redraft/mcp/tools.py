@@ -50,7 +50,7 @@ JobState = _part_of(Job, "JobState", *_STATE)
 JobWithIterations = _part_of(Job, "JobWithIterations", *_STATE, "iterations")
 
 
-# A part of the paths of requests
+# The id becomes a part of the paths of requests, so it must not contain other characters
 _JobId = Annotated[str, matching(r"[A-Za-z0-9_]+", "is not the id of a job, such as job_…")]
 
 
@@ -117,13 +117,13 @@ async def _wait(api: ApiClient, arguments: Mapping[str, Any], report: Report | N
         rest = min(_POLL_S, end - began)
         if job["finished_at"] is not None or rest <= 0:
             return _state(job)
-        # Whole seconds: the header has no others
+        # The header takes whole seconds only
         headers = {"If-None-Match": tag, "Prefer": f"wait={max(1, round(rest))}"}
         response = await api.send("GET", path, headers=headers)
         if response.status_code == 200:
             job, tag = response.json(), response.headers["etag"]
         elif time.monotonic() - began < rest / 2:
-            # A server that stops answers early. Without this, the loop would send requests without a pause
+            # The server ended the poll early. Another iteration would send requests without a pause
             return _state(job)
 
 

@@ -1,6 +1,6 @@
 """Makes the trace of a job from its rows: a span for the job, its iterations and its calls, and an event per verdict.
 
-The ids of spans are made from the ids of the rows, so a trace has the same ids whoever exports it, and however often.
+The ids of spans are made from the ids of the rows, so each export of a trace, by any process, has the same ids.
 The names are those of the semantic conventions for generative AI; own attributes begin with `redraft.`.
 """
 

@@ -22,7 +22,7 @@ _WAITING_MAX = 10_000
 _BATCH = 50
 # A worker that is stopped, or whose job is canceled, records its last replies in this time
 _SETTLE_S = 0.5
-# Not longer than a command without a server gives its worker to stop
+# A command that runs its own worker gives it a limited time to stop. This must not be longer
 _LAST_EXPORTS_S = 4.0
 _QUIET_S = 60.0
 
@@ -32,7 +32,7 @@ def open_traces(settings: Settings, database: Database) -> "JobTraces | None":
     if not settings.otel_exporter_otlp_endpoint:
         return None
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
-        # No error: operators of clusters set the variable for all programs, also for those without the extra
+        # No exception, because operators of clusters set the variable for all programs, even those without the extra
         log.error("traces_not_exported", reason="OTEL_EXPORTER_OTLP_ENDPOINT needs: pip install 'redraft[otel]'")
         return None
     return JobTraces(settings, database)

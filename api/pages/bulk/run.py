@@ -93,7 +93,7 @@ def list_items(
     before: Annotated[int | None, Query(ge=1, le=NUMBER_MAX)] = None,
     at: Annotated[int | None, Query(ge=0, le=NUMBER_MAX)] = None,
 ) -> Response:
-    """Show a page of items. `at` is the number of items before the page, because counting them would take long."""
+    """Show a page of items. `at`, the number of items before the page, is in the URL, because counting is slow."""
     run = runs.get_run(services, run_id)
     found = run_listing.list_items(services, run_id, chosen, after=after, before=before, limit=_ITEMS)
     total = _matching(run.counts, chosen) if found.total is None else found.total
@@ -110,7 +110,7 @@ def _matching(counts: RunCounts, chosen: ItemFilter) -> int:
 
 
 class Places:
-    """Where a page of items is among all that match: the positions of its items, and the pages around it."""
+    """The position of a page among all matching items: the positions of its items, and the pages beside it."""
 
     def __init__(self, request: Request, found: ItemPage, skipped: int | None) -> None:
         count, self.first, self.last = len(found.items), None, None

@@ -74,7 +74,7 @@ def _order(error: FieldError) -> int:
 
 
 def _read_run(form: Form) -> tuple[CreateRun | None, list[FieldError]]:
-    """Read the form without its wrong fields, and their errors. None if there is no request without these fields."""
+    """Return the request without the invalid fields, and their errors. The request is None if it needs these fields."""
     errors = list[FieldError]()
     body = _body(form, errors)
     try:
@@ -89,7 +89,7 @@ def _read_run(form: Form) -> tuple[CreateRun | None, list[FieldError]]:
 
 
 def _body(form: Form, errors: list[FieldError]) -> dict[str, Any]:
-    """Return the request of the form, without JSON that cannot be read, whose errors are added to `errors`."""
+    """Return the request of the form. Omit fields whose JSON cannot be parsed, and add their errors to `errors`."""
     more = _object(form, "more", errors)
     if twice := [name for name in (*_TEXTS, *_NUMBERS, "model") if name in more and form.text(name)]:
         words = f"Given twice, here and in a field of their own: {', '.join(twice)}. Leave one of them empty."

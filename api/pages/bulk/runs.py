@@ -39,7 +39,7 @@ def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like
 
 @router.post("/new")
 def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    """Start the run of the form after a person has seen its maximum cost. Before, only show this cost."""
+    """Start the run of the form if the user has seen its maximum cost. Otherwise only show this cost."""
     content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
     seen = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
     try:

@@ -86,7 +86,7 @@ def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[dict[str, Any]
 
 
 def shown_draft(text: str, candidate: int) -> Markup:
-    """Return the text of an answer that is being generated, as a complete answer is shown."""
+    """Render the text of an answer that is being generated like a complete answer."""
     return _shown(text[:RAW_CHARS_MAX], f"draft-{candidate}", [], is_rendered=len(text) <= CUT_CHARS).html
 
 

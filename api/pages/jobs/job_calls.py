@@ -64,7 +64,7 @@ def reported_calls(events: Sequence[Event], calls: Sequence[PlacedCall]) -> dict
 
 
 def _subjects(call: PlacedCall) -> Iterator[tuple[Any, ...]]:
-    """Yield what an event that reports the call can be about, the most likely first."""
+    """Yield the keys of events that can report the call, the most likely first."""
     if call.status == "failed":
         yield "step.retrying", call.iteration, call.step, call.attempt
     if call.step != Step.AUDIT:

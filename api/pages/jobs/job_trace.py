@@ -31,9 +31,9 @@ class Row:
 
     Attributes:
         kind: `iteration`, `iterations`, `wait`, `pause`, `audit`, or the type of a call.
-        words: what took the time.
-        interval: its start and end, in seconds since the epoch. The end is now while it goes on.
-        is_open: whether it goes on.
+        words: the name of the activity.
+        interval: its start and end, in seconds since the epoch. The end of an activity in progress is now.
+        is_open: whether the activity is in progress.
         call: the call of the row. For a wait, the failed call before it.
         iteration: the best candidate, for the row of an iteration.
         note: a short addition to the words.
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was paid for in this time."""
+        """Whether the row is a wait or a pause, without a model call."""
         return self.kind in {"wait", "pause"}
 
     @property
@@ -170,7 +170,7 @@ def _groups(view: TraceView, waits: Sequence[Row]) -> Iterator[Row]:
         ids = {call.id for call in found}
         rows += [wait for wait in waits if wait.call and wait.call.id in ids]
         start, end = min(row.interval[0] for row in rows), max(row.interval[1] for row in rows)
-        # Iterations may overlap, so only the first one has the gap
+        # Iterations may overlap. A gap within several iterations is shown in the first of them only
         own = [gap for gap in gaps if start < gap.interval[0] and gap.interval[1] < end]
         gaps = [gap for gap in gaps if gap not in own]
         rows += own

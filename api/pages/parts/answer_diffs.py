@@ -172,7 +172,7 @@ class _Merge:
         return "".join((*pieces, *self._end)).replace("</del></pre><pre><del>", "\n")
 
     def _delete(self, text: str, at: int, span: tuple[int, int, int] | None) -> None:
-        """Show a deleted text at a position of the newer answer; `span` is the first one that ends behind it."""
+        """Show a deleted text at a position of the newer answer; `span` is the first span that ends after it."""
         is_line_start = at == 0 or self._new.text[at - 1] == "\n"
         lines = [line for line in text.split("\n") if line.strip()]
         kinds = [self._old.kinds.get(line.strip()) for line in lines]

@@ -43,11 +43,10 @@ _POEM: dict[str, Any] = {
     "score_threshold": 0.8,
     "sampling": {"max_output_tokens": 400},
 }
-# The instruction contains all that the visible criteria require, and the hidden ones refuse what would make the
-# invitation wrong. So people agree with a rejection, and an accepted answer does what its instruction says. The tiny
-# model needs an example, loses a long task, and cannot evaluate: checks in code evaluate. It would repeat an answer
-# that it sees, so the strategy is `fresh`. With this seed, its first answer names the place of the example.
-# docs/decisions/0005 has the measurements.
+# The instruction contains every requirement of the visible criteria. The hidden criteria reject wrong invitations,
+# such as one with another day. So each accepted answer follows the instruction. The tiny model needs an example and a
+# short task. It cannot evaluate, so checks in code do. It would repeat an answer that it sees: the strategy is `fresh`.
+# With this seed, its first answer names the place of the example. docs/decisions/0005 has the measurements.
 _NO_INVITATION = (
     r"(?i)\d|[\[\]#*:]|\b(mon|tues|wednes|thurs|satur|sun)day\b|\b(today|tonight|tomorrow|yesterday|weekend|noon|morning|rsvp"
     r"|words?|tasks?|instruct\w*|criteri\w*|sentences?|answer\w*|requirements?|required|must|mentions?)\b"

@@ -36,7 +36,7 @@ _FIND = {"job": references.find_job_id, "run": references.find_run_id, "dataset"
 
 
 class Local:
-    """Commands on the database of this installation. Its methods have the errors of the operations."""
+    """Commands on the database of this installation. Its methods raise the errors of the operations."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

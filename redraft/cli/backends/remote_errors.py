@@ -21,7 +21,7 @@ _KINDS: dict[int, type[RedraftError]] = {
 
 @contextmanager
 def translated(url: str) -> Generator[None]:
-    """Raise the errors of the client within the block as the errors of commands."""
+    """Convert errors that the client raises within the block to errors of commands."""
     try:
         yield
     except redraft_client.ApiError as error:
@@ -44,7 +44,7 @@ def _of_api(url: str, error: redraft_client.ApiError) -> RedraftError:
         return _not_found(words)
     if error.status in _INVALID:
         errors = tuple(FieldError(_as_field(each.pointer), each.detail, each.code) for each in error.errors)
-        # A message that begins with the place would name it twice
+        # The place is in `errors`, so the message must not repeat it
         first = error.errors[0] if error.errors else None
         is_summary = first is not None and words == f"{first.pointer}: {first.detail}"
         return Invalid(first.detail if first and is_summary else words, errors, code=code)

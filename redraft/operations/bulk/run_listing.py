@@ -199,7 +199,7 @@ def _seconds_left(services: Services, run: Run) -> float | None:
 class ItemPage:
     """Some items of a run, and whether others precede and follow them.
 
-    `total` is the number of all items that match; None if the counts of the run tell it.
+    `total` is the number of all matching items. It is None if the counts of the run contain this number.
     """
 
     items: list[ItemLine]
@@ -220,7 +220,7 @@ def list_items(
         found = stored.list_items(connection, run, chosen, after=after, before=before, limit=limit + 1)
         shown = found[:limit] if before is None else found[-limit:]
         scores = stored.scores(connection, [item["job_id"] for item in shown if item["job_id"]])
-        # Only filters by error or row need a count, since the counts of the run tell the others
+        # Only filters by error or row need a query, because the counts of the run contain all other numbers
         is_counted = chosen.error_code is not None or chosen.custom_id is not None
         total = stored.count_items(connection, run, chosen) if is_counted else None
     has_more = len(found) > limit

@@ -14,7 +14,7 @@ from redraft.providers.shared.transport import CALLS_LOOP
 T = TypeVar("T")
 
 DATABASE_CONNECTIONS = 4
-# Threads without a database connection wait for a group commit. Each group has at most so many steps
+# Threads without a database connection wait for a group commit. This is also the maximum number of steps in a group
 QUICK_THREADS = 12
 # Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64

@@ -192,7 +192,7 @@ def latest_evaluations(connection: Connection, criteria: JobFilter | None = None
     # Ids grow with time, so the primary key gives the order
     newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
     if criteria is not None:
-        # The jobs first: an index has their order, while most evaluations may be of other jobs
+        # The jobs are selected first, because an index has their order. Most evaluations may belong to other jobs
         matching = select(jobs.c.id).where(*conditions(connection, criteria), jobs.c.best_score.is_not(None))
         newest_jobs = in_order(matching, newest_first=True).limit(LOOKBACK).subquery()
         newest_ids = newest_ids.where(evaluations.c.job_id.in_(select(newest_jobs.c.id)))

@@ -110,8 +110,8 @@ jobs = sa.Table(
         *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
         where=ENDED,
     ),
-    # The orders of the job list. They have ended jobs only, so a job is written to them once and not in each step.
-    # Of equal scores the newest come first in both directions, so the lowest scores need an index of their own
+    # The orders of the job list. These indexes have ended jobs only, so the steps of a job do not update them.
+    # Among equal scores the newest job is first in both directions, so the order by lowest score needs its own index
     partial_index("ix_jobs_best", "best_score", "id", where=SCORED),
     partial_index("ix_jobs_worst", sa.text("(-best_score)"), "id", where=SCORED),
     partial_index("ix_jobs_cost", "cost_nano_usd", "id", where=ENDED),

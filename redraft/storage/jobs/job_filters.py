@@ -144,7 +144,7 @@ def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) ->
     pairs = [to_json({key: value}).decode()[1:-1] for key, value in wanted.items()]
 
     def has_pairs(table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        # To parse the JSON is slower, so `exact` reads only rows with these texts
+        # This search for texts is faster than parsing the JSON. So `exact` parses only the rows that it finds
         return [sa.func.instr(sa.type_coerce(table.c.metadata, sa.Text), pair) > 0 for pair in pairs]
 
     rare = sa.select(labelled.c.id).where(sa.text("labelled.metadata <> '{}'"), *has_pairs(labelled))

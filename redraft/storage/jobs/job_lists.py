@@ -73,7 +73,7 @@ class JobRow:
 
 def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
     """Return one page in order of time and one more row, which shows whether there is a next page."""
-    # The ids first, because the columns of a line are slow to read, and a database may have to sort many rows
+    # The ids are selected first, because the other columns are slow to read, and a database may have to sort many rows
     ids = [job_id for _, job_id in positions(connection, criteria, extra=1)]
     return by_ids(connection, ids, newest_first=criteria.newest_first)
 
@@ -81,8 +81,9 @@ def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
 def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], int, ListPosition | None]:
     """Return the jobs with the words, in the order of `sort`, among the next jobs of the list.
 
-    Also returns the number of these jobs, and the position of the last of them if there are more. No index has words,
-    because each step of a job would pay for it. So the jobs are read in parts, until a page is full or time is up.
+    Also returns the number of these jobs, and the position of the last of them if there are more. There is no index
+    of words, because each step of a job would have to update it. So jobs are read in parts, until a page is full or the
+    time is over.
     """
     scanned, ids, after = 0, list[str](), criteria.after
     started = time.monotonic()
@@ -111,14 +112,14 @@ def page_by(connection: Connection, sort: Sort, after_id: str | None, limit: int
     Returns None if the job `after_id`, with which the previous page ended, does not exist any more.
     """
     key = _sort_key(connection, sort)
-    # The texts of the partial indexes
+    # The condition must have the same text as in the partial indexes
     query = select(jobs.c.id).where(text(SCORED if sort in {"best", "worst"} else ENDED))
     if after_id:
         value = connection.scalar(select(key).where(jobs.c.id == after_id))
         if value is None:
             return None
         place = tuple_(literal(value, key.type), literal(after_id, jobs.c.id.type))
-        # SQLite finds the position in an index of an expression by the first condition only
+        # SQLite uses only the first condition to find the position in an index of an expression
         query = query.where(key <= literal(value, key.type), tuple_(key, jobs.c.id) < place)
     ids = query.order_by(key.desc(), jobs.c.id.desc()).limit(limit + 1)
     rows = _select(connection).where(jobs.c.id.in_(connection.scalars(ids).all()))
