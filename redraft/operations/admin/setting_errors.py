@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,10 @@ from redraft.errors import FieldError, Invalid
 from redraft.settings import Settings
 
 _UNREADABLE = re.compile(r'error parsing value for field "(\w+)" from source "(\w+)"')
+# Commands read these variables directly from the environment, so they are not in Settings
+_OF_COMMANDS = frozenset({"REDRAFT_SERVER", "REDRAFT_API_KEY"})
+# docker-compose.yml reads it from .env
+_OF_COMPOSE = "REDRAFT_PUBLISH"
 _FIELDS = [name for kind in (Endpoint, CheckEndpoint, ModelPrice, ModelLimit) for name in kind.model_fields]
 
 
@@ -75,8 +79,19 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def unknown_names() -> dict[str, str | None]:
-    """The variables with the prefix that are no settings, each with the setting that has the most similar name."""
-    # These two variables are not in Settings: commands read them directly from the environment
-    known = {f"REDRAFT_{name.upper()}" for name in (*Settings.model_fields, "server", "api_key")}
-    strange = [name for name in os.environ if name.upper().startswith("REDRAFT_") and name.upper() not in known]
-    return {name: next(iter(get_close_matches(name.upper(), known, n=1)), None) for name in sorted(strange)}
+    """The variables with the prefix that have no effect, each with the variable that the user may have meant."""
+    settings = {_OF_COMPOSE, *(f"REDRAFT_{name.upper()}" for name in Settings.model_fields)}
+    found = {name: _similar(name, settings | _OF_COMMANDS) for name in _unknown(os.environ, settings | _OF_COMMANDS)}
+    for name in _unknown(dotenv_values(".env"), settings):
+        is_misplaced = name.upper() in _OF_COMMANDS
+        meant = f"the environment variable {name.upper()}" if is_misplaced else _similar(name, settings)
+        found[f"{name} in .env"] = meant
+    return found
+
+
+def _unknown(names: Iterable[str], known: set[str]) -> list[str]:
+    return sorted(name for name in names if name.upper().startswith("REDRAFT_") and name.upper() not in known)
+
+
+def _similar(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(name.upper(), known, n=1)), None)

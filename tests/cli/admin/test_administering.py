@@ -278,3 +278,11 @@ def test_doctor_tells_of_settings_that_are_none(shell: Shell) -> None:
     assert "Did you mean REDRAFT_MODEL?" in done.out
     assert "REDRAFT_QQQQ is not a setting" in done.out
     assert "REDRAFT_MODEL is not a setting" not in done.out
+    Path(".env").write_text(
+        "REDRAFT_LEESE_S=3\nREDRAFT_LEASE_S=30\nREDRAFT_PUBLISH=1\nREDRAFT_SERVER=http://127.0.0.1:1\n"
+    )
+    done = shell.run("doctor", REDRAFT_API_KEY="rd_x")
+    assert "REDRAFT_LEESE_S in .env is not a setting" in done.out
+    assert "REDRAFT_SERVER in .env is not a setting" in done.out
+    assert "Did you mean the environment variable REDRAFT_SERVER?" in done.out
+    assert done.out.count("is not a setting") == 2
