@@ -119,7 +119,7 @@ class CheckOutcome(ResponseModel):
     passed: bool
     message: str
     request: CheckRequest | None = None
-    """Only of a check outside of Redraft."""
+    """The request to a server or a package; null for Redraft's own checks."""
 
 
 class CheckRequest(ResponseModel):
@@ -284,9 +284,9 @@ class DatasetCheck(ResponseModel):
     good: int
     bad: int
     kinds: dict[str, int]
-    """By kind of job, the number of good rows."""
+    """The number of good rows for each kind of job."""
     mapping: dict[str, str]
-    """By field, the column that fills it."""
+    """The column that fills each field."""
     never_seen: list[str]
     """Columns that the mapping names and no row has."""
     unused: list[UnusedColumn]
@@ -313,9 +313,9 @@ class DatasetCheck(ResponseModel):
 class DatasetColumns(ResponseModel):
     """The columns that fill fields, and the columns that fill none."""
     used: dict[str, str]
-    """By field, the column that fills it."""
+    """The column that fills each field."""
     unused: dict[str, int]
-    """By column that fills no field, the number of rows that have it."""
+    """For each column that fills no field, the number of rows that have it."""
     never_seen: list[str]
     """Columns that the mapping names and no row has."""
 
@@ -887,7 +887,7 @@ class RowError(ResponseModel):
 
 
 class Run(RunState):
-    """The rows of a dataset as jobs."""
+    """A run: a job for each row of a dataset."""
     id: str
     object: Literal['run'] | str = 'run'
     name: str
@@ -1003,7 +1003,7 @@ class RunItem(ResponseModel):
     error_code: str | None = None
     error: str | None = None
     instruct: str | None = None
-    """The task of the job, or of the row if there is no job. So are `reference` and `metadata`."""
+    """Of the job, or of the row if there is no job; also `reference` and `metadata`."""
     reference: str | None = None
     metadata: dict[str, str]
     job_id: str | None = None

@@ -65,7 +65,7 @@ class ContinueJob(TypedDict, total=False):
     sources: list[Source] | None
     """Replace the earlier sources; null: unchanged."""
     evaluator_sampling: Sampling | None
-    """Left-out fields keep their earlier value; a field with null is not sent."""
+    """Omitted fields keep their earlier value; a field with null is not sent."""
     limits: Limits | None
 
 
@@ -85,7 +85,7 @@ class CreateRun(TypedDict, total=False):
     max_cost_usd: float | None
     """For the whole run. null: no limit."""
     webhook: RunWebhook | None
-    """Receives the end of the run. `webhook` in `defaults` is for each job."""
+    """Receives the event `run.finished`. `webhook` in `defaults` receives the events of each job."""
 
 
 class Criterion(TypedDict, total=False):
@@ -122,7 +122,7 @@ class EvaluateAnswer(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Accept at or above; 0 is a legal value."""
+    """Minimum score of an accepted answer; 0 is allowed."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str
@@ -142,9 +142,9 @@ class EvaluateAnswer(TypedDict, total=False):
     """A known good answer; only the evaluator sees it."""
     limits: Limits
     sampling: Sampling
-    """Of the generator."""
+    """Sampling parameters of the generator."""
     evaluator_sampling: Sampling
-    """Of the evaluators, the panel and the audit. A retry has twice the output limit."""
+    """Sampling parameters of all evaluators. A retry has twice the output limit."""
     cache: Literal['off', 'use']
     """use: take the reply of an identical earlier call."""
     webhook: Webhook | None
@@ -187,7 +187,7 @@ class GenerateAnswer(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Accept at or above; 0 is a legal value."""
+    """Minimum score of an accepted answer; 0 is allowed."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str
@@ -207,9 +207,9 @@ class GenerateAnswer(TypedDict, total=False):
     """A known good answer; only the evaluator sees it."""
     limits: Limits
     sampling: Sampling
-    """Of the generator."""
+    """Sampling parameters of the generator."""
     evaluator_sampling: Sampling
-    """Of the evaluators, the panel and the audit. A retry has twice the output limit."""
+    """Sampling parameters of all evaluators. A retry has twice the output limit."""
     cache: Literal['off', 'use']
     """use: take the reply of an identical earlier call."""
     webhook: Webhook | None
@@ -220,7 +220,7 @@ class GenerateAnswer(TypedDict, total=False):
     iter_max: int
     """Maximum number of iterations."""
     model: str | list[str] | None
-    """provider:name, or a ladder: iteration k uses entry min(k, last)."""
+    """provider:name, or a list: iteration k uses entry k, or the last entry."""
     system_instructions: str | None
     """Added to the generator's system prompt."""
     generator_template: str | None
@@ -290,7 +290,7 @@ class JobFields(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Accept at or above; 0 is a legal value."""
+    """Minimum score of an accepted answer; 0 is allowed."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str
@@ -310,9 +310,9 @@ class JobFields(TypedDict, total=False):
     """A known good answer; only the evaluator sees it."""
     limits: Limits
     sampling: Sampling
-    """Of the generator."""
+    """Sampling parameters of the generator."""
     evaluator_sampling: Sampling
-    """Of the evaluators, the panel and the audit. A retry has twice the output limit."""
+    """Sampling parameters of all evaluators. A retry has twice the output limit."""
     cache: Literal['off', 'use']
     """use: take the reply of an identical earlier call."""
     webhook: Webhook | None
@@ -323,7 +323,7 @@ class JobFields(TypedDict, total=False):
     iter_max: int
     """Maximum number of iterations."""
     model: str | list[str] | None
-    """provider:name, or a ladder: iteration k uses entry min(k, last)."""
+    """provider:name, or a list: iteration k uses entry k, or the last entry."""
     system_instructions: str | None
     """Added to the generator's system prompt."""
     generator_template: str | None
@@ -418,7 +418,7 @@ class OutsideCheck(TypedDict, total=False):
     """A check by its name. A request can name neither an address nor code."""
     kind: Required[Literal['http', 'package']]
     value: Required[str]
-    """Its name in REDRAFT_HTTP_CHECKS, or of the entry point."""
+    """The name of the check in REDRAFT_HTTP_CHECKS, or of its entry point."""
 
 
 class PreviewTemplate(TypedDict, total=False):
@@ -464,7 +464,7 @@ class RescoreJob(TypedDict, total=False):
     reference: str | None
     evaluation: EvaluationOptions | None
     evaluator_sampling: Sampling | None
-    """Left-out fields keep their earlier value; a field with null is not sent."""
+    """Omitted fields keep their earlier value; a field with null is not sent."""
     score_threshold: float | None
     limits: Limits | None
 
@@ -504,11 +504,11 @@ class Sampling(TypedDict, total=False):
     temperature: float | None
     top_p: float | None
     max_output_tokens: int | None
-    """Reasoning is included."""
+    """The limit includes reasoning tokens."""
     reasoning_effort: Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None
     """Sent as reasoning_effort (openai), or as thinking with an effort or a budget (anthropic)."""
     seed: int | None
-    """The Messages API has none."""
+    """Anthropic's API has none."""
 
 
 class Search(TypedDict, total=False):

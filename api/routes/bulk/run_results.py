@@ -78,7 +78,7 @@ class RunItem(BaseModel):
     error_code: str | None
     error: str | None
     instruct: str | None = Field(
-        description="The task of the job, or of the row if there is no job. So are `reference` and `metadata`."
+        description="Of the job, or of the row if there is no job; also `reference` and `metadata`."
     )
     reference: str | None
     metadata: dict[str, str]

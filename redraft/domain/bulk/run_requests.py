@@ -37,7 +37,8 @@ class CreateRun(StrictModel):
     max_in_flight: int = Field(default=32, ge=1, le=10_000, description="The maximum number of jobs at once.")
     max_cost_usd: Budget | None = Field(default=None, description="For the whole run. null: no limit.")
     webhook: RunWebhook | None = Field(
-        default=None, description="Receives the end of the run. `webhook` in `defaults` is for each job."
+        default=None,
+        description="Receives the event `run.finished`. `webhook` in `defaults` receives the events of each job.",
     )
 
 

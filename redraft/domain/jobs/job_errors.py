@@ -35,7 +35,10 @@ TITLES = {
 def job_error(
     code: str, detail: str, *, model: str | None = None, iteration: int | None = None, attempts: int | None = None
 ) -> dict[str, Any]:
-    """Build the error object of a job, an evaluation or a call; `docs/errors.md` explains each code."""
+    """Build the error object of a job, an evaluation or a call; `docs/errors.md` explains each code.
+
+    The code that finds an error writes `detail`, such as `redraft/operations/calls/budgets.py` for `budget_exhausted`.
+    """
     return {
         "type": f"urn:redraft:error:{code}",
         "title": TITLES[code],

@@ -192,7 +192,7 @@ class EvaluationFields(StrictModel):
     instruct: FilledText = Field(description="The question or task.")
     resp_format: Text = Field(default="", description="The wanted form of the answer, in words.")
     eval_crit: FilledText | None = Field(default=None, description="The criteria, in words.")
-    score_threshold: Fraction = Field(default=0.8, description="Accept at or above; 0 is a legal value.")
+    score_threshold: Fraction = Field(default=0.8, description="Minimum score of an accepted answer; 0 is allowed.")
     evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
     profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
     rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
@@ -207,10 +207,10 @@ class EvaluationFields(StrictModel):
     conversation: list[Turn] = Field(default=[], max_length=100, description="Earlier [user, assistant] turns.")
     reference: FilledText | None = Field(default=None, description="A known good answer; only the evaluator sees it.")
     limits: Limits = Limits()
-    sampling: Sampling = Field(default=Sampling(), description="Of the generator.")
+    sampling: Sampling = Field(default=Sampling(), description="Sampling parameters of the generator.")
     evaluator_sampling: Sampling = Field(
         default=Sampling(),
-        description="Of the evaluators, the panel and the audit. A retry has twice the output limit.",
+        description="Sampling parameters of all evaluators. A retry has twice the output limit.",
     )
     cache: Literal["off", "use"] = Field(default="off", description="use: take the reply of an identical earlier call.")
     webhook: Webhook | None = Field(default=None, description="Where the job's events are sent; docs/webhooks.md.")
@@ -251,7 +251,7 @@ class GenerateAnswer(EvaluationFields):
 
     iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Maximum number of iterations.")
     model: Models | None = Field(
-        default=None, description="provider:name, or a ladder: iteration k uses entry min(k, last)."
+        default=None, description="provider:name, or a list: iteration k uses entry k, or the last entry."
     )
     system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
     generator_template: TemplateName | None = Field(

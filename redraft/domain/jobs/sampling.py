@@ -17,12 +17,14 @@ class Sampling(StrictModel):
 
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    max_output_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Reasoning is included.")
+    max_output_tokens: int | None = Field(
+        default=None, ge=1, le=1_000_000, description="The limit includes reasoning tokens."
+    )
     reasoning_effort: ReasoningEffort | None = Field(
         default=None,
         description="Sent as reasoning_effort (openai), or as thinking with an effort or a budget (anthropic).",
     )
-    seed: int | None = Field(default=None, ge=-(2**63), le=2**63 - 1, description="The Messages API has none.")
+    seed: int | None = Field(default=None, ge=-(2**63), le=2**63 - 1, description="Anthropic's API has none.")
 
     @property
     def parameters(self) -> SamplingParameters:
@@ -36,5 +38,5 @@ class Sampling(StrictModel):
 
 
 ChangedSampling = Annotated[
-    Sampling | None, Field(description="Left-out fields keep their earlier value; a field with null is not sent.")
+    Sampling | None, Field(description="Omitted fields keep their earlier value; a field with null is not sent.")
 ]

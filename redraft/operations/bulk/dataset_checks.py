@@ -48,8 +48,8 @@ class DatasetCheck(Resource):
     rows: int = Field(description="The number of good and bad rows.")
     good: int
     bad: int
-    kinds: dict[str, int] = Field(description="By kind of job, the number of good rows.")
-    mapping: dict[str, str] = Field(description="By field, the column that fills it.")
+    kinds: dict[str, int] = Field(description="The number of good rows for each kind of job.")
+    mapping: dict[str, str] = Field(description="The column that fills each field.")
     never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
     unused: list[UnusedColumn]
     samples: Annotated[list[dict[str, Any]], As(list[SampleRow])] = Field(

@@ -33,8 +33,8 @@ _NAME_CHARS = 200
 class DatasetColumns(Resource):
     """The columns that fill fields, and the columns that fill none."""
 
-    used: dict[str, str] = Field(description="By field, the column that fills it.")
-    unused: dict[str, int] = Field(description="By column that fills no field, the number of rows that have it.")
+    used: dict[str, str] = Field(description="The column that fills each field.")
+    unused: dict[str, int] = Field(description="For each column that fills no field, the number of rows that have it.")
     never_seen: list[str] = Field(description="Columns that the mapping names and no row has.")
 
 

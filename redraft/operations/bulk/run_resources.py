@@ -40,7 +40,7 @@ class RunError(Resource):
 
 
 class Run(Resource):
-    """The rows of a dataset as jobs."""
+    """A run: a job for each row of a dataset."""
 
     id: str
     object: Literal["run"] = "run"

@@ -50,7 +50,9 @@ class CheckOutcome(Resource):
     kind: str
     passed: bool
     message: str
-    request: CheckRequest | None = Field(default=None, description="Only of a check outside of Redraft.")
+    request: CheckRequest | None = Field(
+        default=None, description="The request to a server or a package; null for Redraft's own checks."
+    )
 
 
 class EvaluatorVerdict(Resource):

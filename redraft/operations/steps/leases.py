@@ -1,4 +1,7 @@
-"""Holds the leases of one worker process, and decides whether a step may start a call."""
+"""Holds the leases of one worker process, and decides whether a step may start a call.
+
+The setting `lease_s` is the length of a lease.
+"""
 
 import math
 import os

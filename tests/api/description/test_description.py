@@ -164,5 +164,9 @@ def test_the_docs_describe_all_operations_and_fields(client: httpx2.Client, docu
     assert "Names scattering; no formula; no wrong claim." in submit
     fields = [text_of(each) for each in page.all("tr", page.by_id("schema-GenerateAnswer"))]
     threshold = next(each for each in fields if each.startswith("score_threshold"))
-    for words in ("number", "Accept at or above; 0 is a legal value.", "default 0.8; at least 0.0; at most 1.0"):
+    for words in (
+        "number",
+        "Minimum score of an accepted answer; 0 is allowed.",
+        "default 0.8; at least 0.0; at most 1.0",
+    ):
         assert words in threshold

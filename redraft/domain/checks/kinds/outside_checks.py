@@ -19,7 +19,7 @@ class OutsideCheck(StrictModel):
     value: Annotated[
         str,
         Field(
-            description="Its name in REDRAFT_HTTP_CHECKS, or of the entry point.",
+            description="The name of the check in REDRAFT_HTTP_CHECKS, or of its entry point.",
             json_schema_extra={"pattern": CHECK_NAME},
         ),
         matching(CHECK_NAME, "needs a letter and then at most 39 letters, digits, '_', '.' and '-'"),
