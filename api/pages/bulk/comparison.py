@@ -26,7 +26,11 @@ router = pages_router("/runs/compare")
 
 _ROWS = 50
 _CHOICES = 100
-_CHANGED = frozenset(each for each in Change if each.is_change)
+_GROUPS = {
+    "changed": frozenset(each for each in Change if each.is_change),
+    "worse": frozenset({Change.NEWLY_FAILING, Change.VERDICT_LOST, Change.LOWER}),
+    "better": frozenset({Change.NEWLY_PASSING, Change.VERDICT_WON, Change.HIGHER}),
+}
 SORTS: Mapping[Sort, str] = {
     "change": "change",
     "difference": "largest loss",
@@ -69,8 +73,8 @@ async def compare(
 
 
 def _changes(names: Sequence[str]) -> frozenset[Change]:
-    if names == ["changed"]:
-        return _CHANGED
+    if len(names) == 1 and names[0] in _GROUPS:
+        return _GROUPS[names[0]]
     known = {each.name.lower(): each for each in Change}
     if unknown := [name for name in names if name not in known]:
         raise Invalid.at("/change", f"There is no change {unknown[0][:80]}.", "invalid_filter")
@@ -104,10 +108,10 @@ def _shown(request: Request, matrix: Matrix | None, query: RowQuery) -> dict[str
     names = list(dict.fromkeys(metric.name for each in matrix.against for metric in each.metrics))
     figures = [(name, [_figure(each.metrics, name) for each in matrix.against]) for name in names]
     filters = [(each.name.lower(), each.words, matrix.counts[each]) for each in Change if matrix.counts.get(each)]
-    changed = sum(matrix.counts.get(each, 0) for each in _CHANGED)
+    groups = [(name, name, sum(matrix.counts.get(each, 0) for each in group)) for name, group in _GROUPS.items()]
     return {
         "figures": figures,
-        "filters": [("changed", "changed", changed), *filters],
+        "filters": [*groups, *filters],
         "total": sum(matrix.counts.values()),
         "next_address": address(request, after=query.after + _ROWS) if has_more else None,
         "is_first": query.after == 0,

@@ -107,6 +107,12 @@ def test_the_queue_is_narrowed(reader: Reader, services: Services, submit_job: S
     assert "No evaluation to rate" in reader.press("Narrow", {"Run": "run_none"}).text
 
 
+def test_the_buttons_stand_before_a_long_verdict(reader: Reader, judged: dict[str, str]):
+    page = reader.go("/ratings")
+    decision = text_of(page.of_class("decision")[0])
+    assert decision.index("passed · 0.85") < decision.index("I agree: it passes") < decision.index("Well done.")
+
+
 def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: Services, judged: dict[str, str]):
     reader.go("/ratings")
     page = reader.click("Rate blind")

@@ -374,7 +374,13 @@ def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, mo
     assert text_of(criterion) == "Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe"
     page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=newly_passing")
     assert "No row matches." in page.text
-    assert reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=better").status == 422
+    page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}")
+    chips = page.texts("ul[@aria-label='Filter by change']//a")
+    assert chips == ["all 1", "changed 1", "worse 1", "better 0", "newly failing 1"]
+    assert page.texts("a", page.region("Rows side by side"))[-1:] == ["r0"]
+    assert "r0" in reader.click("worse 1").texts("a", reader.page.region("Rows side by side"))
+    assert "No row matches." in reader.click("better 0").text
+    assert reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=nonsense").status == 422
     assert reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&label=nonsense").status == 422
 
 

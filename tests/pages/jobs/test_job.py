@@ -62,7 +62,7 @@ def test_a_job_shows_its_answer_and_what_it_took(visitor: Visitor, twice: str):
         assert told in header
     assert "team\nphysics" in header
     expect(page.locator(".answer strong")).to_have_text("blue")
-    expect(page.locator(".attempts li").first).to_have_text("Attempt 1: ✗ not passed · 0.40 Name scattering.")
+    expect(page.locator(".attempts li").first).to_have_text("Iteration 1: ✗ not passed · 0.40 Name scattering.")
     visitor.check_accessible(in_the_dark=True)
     page.get_by_role("link", name="raw").click()
     assert page.url.endswith("?view=raw")

@@ -34,7 +34,7 @@ def test_the_best_and_the_newest_iteration_are_open(visitor: Visitor, long: str)
     page = visitor.go(f"/jobs/{long}/iterations")
     assert page.locator("details.iteration").evaluate_all("all => all.map((each) => each.open)") == [True, True, False]
     expect(page.locator("details.iteration").nth(1)).to_contain_text("best")
-    page.get_by_role("link", name="Attempt 1").click()
+    page.locator(".attempts").get_by_role("link", name="Iteration 1").click()
     expect(page.locator("#iteration-1 .answer")).to_be_visible()
     # The states of a page: long answers, all details opened
     page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")

@@ -63,8 +63,11 @@ def test_the_head_says_the_outcome_once(reader: Reader, model_server: ModelServe
     model_server.script(evaluate=[0.9, 0.2])
     state = text_of(reader.go(f"/jobs/{stored()}").by_id("state"))
     assert state == "✓ accepted The answer reached the threshold."
-    state = text_of(reader.go(f"/jobs/{stored(iter_max=1)}").by_id("state"))
+    page = reader.go(f"/jobs/{stored(iter_max=1)}")
+    state = text_of(page.by_id("state"))
     assert state == "≈ not accepted (best 0.20 of 0.80) The iteration limit is reached: this is the best answer."
+    [verdict] = page.of_class("attempts")
+    assert text_of(verdict).startswith("Iteration 1: ✗ not passed · 0.20 ")
     for reason in set(STOPS) - {StopReason.ERROR}:
         assert not re.search(r"accepted|canceled|not evaluated|failed", STOPS[reason], re.IGNORECASE), reason
 

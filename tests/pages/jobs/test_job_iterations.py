@@ -49,7 +49,7 @@ def test_iterations_are_shown_with_scores_verdicts_and_criteria(visitor: Visitor
     expect(curve.locator("line.crit2").first).to_be_visible()
     expect(curve.locator("line.crit1").first).to_be_hidden()
     verdicts = page.locator(".attempts li").all_inner_texts()
-    assert [each.split(":")[0] for each in verdicts] == ["Attempt 1", "Attempt 2", "Attempt 3"]
+    assert [each.split(":")[0] for each in verdicts] == ["Iteration 1", "Iteration 2", "Iteration 3"]
     assert "GAP-scatters" in verdicts[0]
     row = page.get_by_role("region", name="Criterion by iteration").get_by_role("row").filter(has_text="TEXT-scatters")
     assert [cell.strip() for cell in row.locator("td").all_inner_texts()[1:]] == ["✗ not met", "✓ met", "↓ lost again"]
