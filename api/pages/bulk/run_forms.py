@@ -7,6 +7,7 @@ from typing import Any
 from api.http.bodies import parse_object
 from api.pages.parts.forms import Filled, Form, filled, read, read_names, read_number
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.domain.jobs.rubric_lines import read_rubric, write_rubric
 from redraft.errors import FieldError, Invalid
 from redraft.operations.bulk.run_previews import StartPreview, preview_start
 from redraft.operations.bulk.run_resources import Run
@@ -16,7 +17,7 @@ from redraft.operations.services import Services
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
-FIELDS = ("dataset_id", "name", *_TEXTS, "model", *_NUMBERS, *_OF_RUN, "webhook", "more", "overrides")
+FIELDS = ("dataset_id", "name", *_TEXTS, "rubric", "model", *_NUMBERS, *_OF_RUN, "webhook", "more", "overrides")
 ROWS_FIELDS = ("name", "format", "mapping", "rows")
 _ERRORS_SHOWN = 5
 
@@ -91,7 +92,7 @@ def _read_run(form: Form) -> tuple[CreateRun | None, list[FieldError]]:
 def _body(form: Form, errors: list[FieldError]) -> dict[str, Any]:
     """Return the request of the form. Omit fields whose JSON cannot be parsed, and add their errors to `errors`."""
     more = _object(form, "more", errors)
-    if twice := [name for name in (*_TEXTS, *_NUMBERS, "model") if name in more and form.text(name)]:
+    if twice := [name for name in (*_TEXTS, *_NUMBERS, "rubric", "model") if name in more and form.text(name)]:
         words = f"Given twice, here and in a field of their own: {', '.join(twice)}. Leave one of them empty."
         errors.append(FieldError("/more", words, "invalid_request"))
     body: dict[str, Any] = {
@@ -101,6 +102,7 @@ def _body(form: Form, errors: list[FieldError]) -> dict[str, Any]:
             **{name: form.text(name) for name in _TEXTS if form.text(name)},
             **{name: read_number(form.text(name)) for name in _NUMBERS if form.text(name)},
             **({"model": models} if (models := read_names(form.text("model"))) else {}),
+            **_rubric(form, errors),
         },
         "overrides": _object(form, "overrides", errors),
         **{name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)},
@@ -120,6 +122,15 @@ def read_resume(form: Form) -> ResumeRun:
     return read(ResumeRun, body)
 
 
+def _rubric(form: Form, errors: list[FieldError]) -> dict[str, Any]:
+    try:
+        rubric = read_rubric(form.text("rubric"))
+    except ValueError as error:
+        errors.append(FieldError("/rubric", str(error), "invalid_request"))
+        return {}
+    return {"rubric": rubric} if rubric else {}
+
+
 def _object(form: Form, name: str, errors: list[FieldError]) -> dict[str, Any]:
     try:
         return parse_object(form.text(name), name, "This") if form.text(name) else {}
@@ -135,6 +146,7 @@ def filled_like(run: Run) -> Filled:
     texts |= {name: str(rest.pop(name)) for name in _NUMBERS if isinstance(rest.get(name), int | float)}
     models: Any = rest.pop("model", None) or []
     texts["model"] = models if isinstance(models, str) else ", ".join(map(str, models))
+    texts["rubric"] = write_rubric(rest.pop("rubric")) if isinstance(rest.get("rubric"), list) else ""
     texts |= {name: str(value) for name in _OF_RUN if (value := getattr(run, name)) is not None}
     texts["webhook"] = run.webhook.url if run.webhook else ""
     for name, given in (("more", rest), ("overrides", run.overrides)):
