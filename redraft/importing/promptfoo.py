@@ -27,7 +27,7 @@ _READ = {
     "assertionTemplates",
     "evaluateOptions",
 }
-# These say where results go and how the program runs, not what is measured
+# These fields set the output of results and the execution of the program. They do not affect the scores
 _WITHOUT_EFFECT = {
     "$schema",
     "description",
@@ -260,7 +260,7 @@ class _Test:
 
 
 class _Variables:
-    """Fills in the variables of a test, whose values can name other variables."""
+    """Fills in the variables of a test. The value of a variable can contain other variables."""
 
     def __init__(self, values: Fields) -> None:
         self._values = values
@@ -288,7 +288,7 @@ def _ensure_some(parts: list[Part]) -> None:
 
 
 def _merged(default: Fields, test: Fields) -> dict[str, Any]:
-    """Return a test with the values of the default test, whose assertions come first."""
+    """Return a test with the values of the default test. The assertions of the default test come first."""
     merged = {**default, **test}
     for name in ("vars", "options", "metadata"):
         merged[name] = {**_object(default, name), **_object(test, name)}

@@ -148,7 +148,7 @@ def _word_count(value: Any) -> dict[str, Any]:
     low, high = (_count(bounds.get(name)) for name in ("min", "max"))
     if low is None and high is None:
         raise NotCarried("its value has no number of words")
-    # promptfoo counts what white space separates, unlike the checks min_words and max_words
+    # promptfoo counts texts between white space as words, unlike the checks min_words and max_words
     words = f"{{{low or 0},{'' if high is None else high}}}"
     return {**check("regex", rf"^\s*(?:\S+(?:\s+|$)){words}$"), "text": f"The number of words is {_bounds(low, high)}"}
 

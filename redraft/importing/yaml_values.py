@@ -34,7 +34,7 @@ for _tag, _pattern, _first in (
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse one YAML document. Raises ValueError whose message is the rest of a sentence after the file's name."""
+    """Parse one YAML document. Raises ValueError; its message continues a sentence that begins with the file's name."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()

@@ -20,7 +20,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 def build(client: httpx2.AsyncClient, passed_on: Sequence[str] = ()) -> Server[Any]:
-    """Build the server, whose tools send requests by `client`, with the headers `passed_on` of the caller."""
+    """Build the server. Its tools send requests by `client`, with the caller's headers in `passed_on`."""
 
     async def list_tools(_context: Context, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=_described_tools())

@@ -156,7 +156,7 @@ def _items(tables_of: RunTables) -> Section:
 
 
 def _loop(report: RunReport) -> Section:
-    """Say in sentences what the loop changed. The headline has the scores before and after."""
+    """Describe the effect of the loop in sentences. The headline has the scores before and after."""
     uplift, judged, words = report.uplift, report.counts.judged, report.uplift.words
     if uplift.n < judged:
         which = f"the {count(uplift.n, 'item')} of {judged} whose first answer has a score, too"

@@ -233,7 +233,7 @@ def _waits(calls: Iterable[PlacedCall]) -> Iterator[Row]:
 
 
 def _open_wait(view: TraceView, now: float) -> Iterator[Row]:
-    """Yield the wait that goes on, if the job waits before it repeats a call."""
+    """Yield the current wait, if the job waits before it repeats a call."""
     last = max(view.calls, key=lambda call: call.interval[1])
     is_waiting = view.job.progress.step is not None and last.status == "failed"
     if is_waiting and all(call.status != "started" for call in view.calls):

@@ -1,4 +1,4 @@
-"""The texts by which pages describe the state of jobs. They do not repeat the outcome, which stands beside them."""
+"""The texts by which pages describe the state of jobs. Pages show the outcome beside them, so they omit it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

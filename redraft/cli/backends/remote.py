@@ -109,7 +109,7 @@ class Remote:
         return found
 
     def _create(self, kind: type[T], path: str, body: Any, **headers: str) -> T:
-        """Send a submission. It has an idempotency key, so that a repeated request creates nothing twice."""
+        """Send a submission. Its idempotency key prevents that a repeated request creates a second resource."""
         key = {"Idempotency-Key": f"cli-{uuid4()}"}
         return self._ask(kind, "POST", path, json=body, headers={**key, **headers})
 

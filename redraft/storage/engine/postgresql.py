@@ -34,7 +34,7 @@ def make_engine(url: URL, pool_size: int, *, plans_once: bool = False, lock_time
     """Create an engine with a pool of connections.
 
     With `plans_once`, a direct connection plans a prepared statement only once, without regard to its parameters.
-    `lock_timeout_ms` is for direct connections.
+    `lock_timeout_ms` applies to direct connections only.
     """
     engine = create_engine(
         url,

@@ -148,7 +148,7 @@ def run_all_or_none(
 def all_or_none(
     connection: sa.Connection, first: Change, others: Sequence[Change], rows: Sequence[Rows]
 ) -> driver.Statement:
-    """Return a PostgreSQL statement that does what `run_all_or_none` does. Its first column is whether it was done."""
+    """Return a PostgreSQL statement that does the same as `run_all_or_none`. Its first column shows success."""
     statement = _dependent_statement(first.statement, tuple(o.statement for o in others), _shapes_of(rows))
     parameters = dict(first.values)
     for other in others:

@@ -170,7 +170,7 @@ def advance_with(
 def single_advance(
     connection: sa.Connection, job: JobRecord, advance: Advance, call_id: str, closing: Change, rows: Sequence[Rows]
 ) -> driver.Statement:
-    """Return a statement for PostgreSQL that does what `advance_with` does for a step of one call.
+    """Return a PostgreSQL statement that does the same as `advance_with`, for a step of one call.
 
     The first column of its row is None, and it changes nothing, if another worker has the lease, or if the slot of the
     call already has a reply.
