@@ -1,4 +1,4 @@
-"""Commands at a remote server: the same output as on its own installation, and one line for each failure."""
+"""Commands with a remote server: the same output as on its own installation, and one line for each failure."""
 
 import json
 import re

@@ -39,7 +39,7 @@ def opened() -> "Generator[Backend]":
     """Yield the backend. On this installation, the database gets the current schema if Redraft owns it."""
     if url := server.get():
         if find_spec("redraft_client") is None:
-            words = "Commands at a remote server need the package redraft-client: pip install 'redraft[remote]'"
+            words = "Commands with a remote server need the package redraft-client: pip install 'redraft[remote]'"
             raise Invalid(f"{words}, or in a checkout: make setup.", code="client_not_installed")
         from redraft.cli.backends import remote
 

@@ -60,7 +60,7 @@ def connected(url: str) -> "Generator[Remote]":
 
 
 class Remote:
-    """Commands at a remote server. Its methods raise the errors that `Local` raises, and those of the connection."""
+    """Commands with a remote server. Its methods raise the errors that `Local` raises, and those of the connection."""
 
     def __init__(self, client: redraft_client.Redraft, url: str) -> None:
         self._client = client
