@@ -227,18 +227,14 @@ class CriteriaMatrix(ResponseModel):
     iterations: list[MatrixColumn]
 
 
-class CriterionOutcome(ResponseModel):
-    """The result for one criterion."""
+class CriterionRate(ResponseModel):
+    """How many items met one criterion of their rubric, in the first and in the returned answer."""
     id: str
     text: str
-    kind: str
-    weight: float
-    required: bool
-    hidden: bool
-    score: float | None = None
-    passed: bool | None = None
-    evidence: str
-    gap: str
+    judged: int
+    not_met: int
+    first: Estimate | None = None
+    returned: Estimate | None = None
 
 
 class CriterionRow(ResponseModel):
@@ -385,7 +381,7 @@ class Evaluation(ResponseModel):
     improvement_suggestions: list[str]
     issues: list[str]
     improvement_hint: str | None = None
-    criteria: list[CriterionOutcome]
+    criteria: list[redraft__operations__jobs__iterations__CriterionOutcome]
     checks: list[CheckOutcome]
     grounding: ClaimCheckResult | None = None
     requirements_met: bool | None = None
@@ -508,6 +504,7 @@ class ItemOutcome(ResponseModel):
     human_pass: bool | None = None
     audit_score: float | None = None
     audit_passed: bool | None = None
+    criteria: list[redraft__domain__bulk__outcomes__CriterionOutcome] = []
     only_evaluates: bool = False
     is_deleted: bool = False
 
@@ -1043,6 +1040,7 @@ class RunReport(ResponseModel):
     agreement: HumanAgreement | None = None
     first_scores: list[Bin]
     final_scores: list[Bin]
+    criteria: list[CriterionRate] = []
 
 
 class RunWebhookBody(ResponseModel):
@@ -1282,3 +1280,25 @@ class WebhookDelivery(ResponseModel):
     error: str | None = None
     created_at: str
     delivered_at: str | None = None
+
+
+class redraft__domain__bulk__outcomes__CriterionOutcome(ResponseModel):
+    """Whether the answers of an item met one criterion of its rubric. None without a verdict."""
+    id: str
+    text: str
+    first: bool | None = None
+    returned: bool | None = None
+
+
+class redraft__operations__jobs__iterations__CriterionOutcome(ResponseModel):
+    """The result for one criterion."""
+    id: str
+    text: str
+    kind: str
+    weight: float
+    required: bool
+    hidden: bool
+    score: float | None = None
+    passed: bool | None = None
+    evidence: str
+    gap: str

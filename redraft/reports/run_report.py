@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, format_names, format_share
-from redraft.domain.bulk.run_statistics import Costs, Counts, HumanAgreement, RunReport
+from redraft.domain.bulk.run_statistics import Costs, Counts, CriterionRate, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
 from redraft.domain.jobs.states import describe_stop_reason
 from redraft.reports import wording
@@ -15,6 +15,7 @@ from redraft.reports.wording import DASH, number
 
 _STATES = ("succeeded", "invalid", "failed", "canceled", "running", "queued")
 _LOWEST_SHOWN = 10
+_CRITERIA_SHOWN = 20
 _BY_ROW = "by row"
 _INTERVAL = "95 % interval"
 _COLUMNS = (
@@ -37,6 +38,7 @@ def run_report(tables: RunTables) -> Report:
     sections = (
         _loop(report),
         _iterations(report.uplift.iterations),
+        _criteria(report.criteria),
         _advice(report),
         _scores(report),
         _costs(report.costs, report.counts.accepted),
@@ -193,6 +195,26 @@ def _iterations(yields: Sequence[IterationYield]) -> Section | None:
         Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Each new"), changes),
     )
     return Section("iterations", "Gain of each iteration", (_COLUMNS,), tables)
+
+
+def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
+    if not rates:
+        return None
+    rows = tuple(
+        (
+            rate.text,
+            f"{number(rate.not_met)} of {number(rate.judged)}",
+            wording.share(rate.first),
+            wording.share(rate.returned),
+            wording.share_span(rate.returned),
+        )
+        for rate in rates[:_CRITERIA_SHOWN]
+    )
+    words = "The criterion that most returned answers do not meet comes first."
+    if len(rates) > len(rows):
+        words += f" {len(rows)} of {len(rates)} criteria are shown."
+    headers = ("Criterion", "Not met", "Met at first", "Met at the end", _INTERVAL)
+    return Section("criteria", "Criteria", (words,), (Table("Answers by criterion", headers, rows, numeric=False),))
 
 
 def _advice(report: RunReport) -> Section:

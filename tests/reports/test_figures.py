@@ -16,7 +16,7 @@ def test_the_names_are_stable():
     assert list(figures) == [
         *("object", "run", "gates", "counts", "stop_reasons", "pass_rate", "final_score", "uplift"),
         *("iter_max_advice", "threshold_advice", "costs", "latency", "errors", "agreement"),
-        *("first_scores", "final_scores"),
+        *("first_scores", "final_scores", "criteria"),
     ]
     assert list(figures["run"]) == [
         *("id", "name", "status", "dataset_name", "created_at", "dataset_version", "finished_at", "models"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import get_args
 
-from redraft.domain.bulk.outcomes import ItemOutcome, ItemStatus, by_row, sum_costs
+from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome, ItemStatus, by_row, sum_costs
 from redraft.domain.bulk.recommendations import Recommendation, recommend_iter_max, recommend_threshold
 from redraft.domain.bulk.uplift import Uplift, measure_uplift
 from redraft.domain.statistics.bootstrap import mean_of
@@ -99,6 +99,18 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
+class CriterionRate:
+    """How many items met one criterion of their rubric, in the first and in the returned answer."""
+
+    id: str
+    text: str
+    judged: int  # The number of returned answers with a verdict on the criterion
+    not_met: int  # The number of these answers that do not meet it
+    first: Estimate | None  # The share of first answers that meet it
+    returned: Estimate | None  # The share of returned answers that meet it
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """The figures of a run, finished or not. A figure that cannot be computed is None."""
 
@@ -115,6 +127,7 @@ class RunReport:
     agreement: HumanAgreement | None  # None if no item has both verdicts
     first_scores: tuple[Bin, ...]  # Histograms of the first and of the final scores
     final_scores: tuple[Bin, ...]
+    criteria: tuple[CriterionRate, ...] = ()  # The criterion that most returned answers do not meet comes first
 
 
 def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
@@ -136,6 +149,7 @@ def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -
         agreement=compare_with_people(evaluated),
         first_scores=histogram(item.first_score for item in evaluated),
         final_scores=histogram(item.final_score for item in evaluated),
+        criteria=rate_criteria(evaluated),
     )
 
 
@@ -223,6 +237,28 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
         bias=mean_of(gaps, clusters=rows),
         order=spearman([(human, ours) for human, ours, _ in scored]),
     )
+
+
+def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
+    """Return the rates of each criterion, the one that most returned answers do not meet first."""
+    found: defaultdict[tuple[str, str], list[tuple[str, CriterionOutcome]]] = defaultdict(list)
+    for item in items:
+        for each in item.criteria:
+            found[each.id, each.text].append((item.custom_id, each))
+    rates: list[CriterionRate] = []
+    for (name, text), group in found.items():
+        returned = [(row, each.returned) for row, each in group if each.returned is not None]
+        first = [(row, each.first) for row, each in group if each.first is not None]
+        not_met = sum(not met for _, met in returned)
+        rates.append(CriterionRate(name, text, len(returned), not_met, _share_met(first), _share_met(returned)))
+    return tuple(sorted(rates, key=lambda rate: -rate.not_met))
+
+
+def _share_met(verdicts: Sequence[tuple[str, bool]]) -> Estimate | None:
+    rows: defaultdict[str, list[bool]] = defaultdict(list)
+    for row, met in verdicts:
+        rows[row].append(met)
+    return clustered_share([(sum(row), len(row)) for row in rows.values()])
 
 
 def histogram(scores: Iterable[float | None], bins: int = BINS) -> tuple[Bin, ...]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport, report_on
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import NANO, cost_usd
@@ -34,12 +34,16 @@ METADATA_COLUMNS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Some items in order. Iterations, costs, and verdicts of the best iterations are grouped by item number."""
+    """Some items in order. Iterations, costs, verdicts of the best iterations, and criteria are grouped by item number.
+
+    A page with texts has the verdicts, and a page without texts has the criteria.
+    """
 
     items: Sequence[Mapping[str, Any]]
     iterations: Mapping[int, Sequence[Mapping[Any, Any]]]
     costs: Mapping[int, Sequence[Mapping[Any, Any]]]
     verdicts: Mapping[int, Sequence[Mapping[Any, Any]]]
+    criteria: Mapping[int, Sequence[Mapping[Any, Any]]]
 
 
 def list_items(
@@ -120,12 +124,13 @@ def _page(
             connection, run, after=after, limit=limit, statuses=statuses, with_texts=with_texts
         )
         if not items:
-            return _Page((), {}, {}, {})
+            return _Page((), {}, {}, {}, {})
         numbers = [item["number"] for item in items]
         iterations = run_items.list_iterations(connection, run.id, numbers)
         costs = run_items.list_costs(connection, run.id, numbers)
         verdicts = run_items.list_verdicts(connection, run.id, numbers) if with_texts else ()
-    return _Page(items, _by_item(iterations), _by_item(costs), _by_item(verdicts))
+        criteria = () if with_texts else run_items.list_criteria(connection, run.id, numbers)
+    return _Page(items, *map(_by_item, (iterations, costs, verdicts, criteria)))
 
 
 def _by_item(rows: Sequence[Mapping[Any, Any]]) -> dict[int, list[Mapping[Any, Any]]]:
@@ -163,6 +168,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         human_pass=item["human_pass"],
         audit_score=best["audit_score"] if best else None,
         audit_passed=None if best is None or best["audit_passed"] is None else bool(best["audit_passed"]),
+        criteria=_criteria(page.criteria.get(item["number"], ()), item["best_iteration"]),
         only_evaluates=item["job_id"] is not None and item["model"] is None,
         is_deleted=item["job_id"] is None and item["status"] in run_items.DONE,
     )
@@ -185,9 +191,7 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     request: Mapping[str, Any] = item["request"] or {}
     # An invalid row has only the fields that could be read
     fields: Mapping[str, Any] = request or (item["row"]["fields"] if item["row"] else item["told"] or {})
-    # The verdict of the returned candidate, as `redraft.domain.jobs.loop.best_of` chooses it
-    verdicts = page.verdicts.get(item["number"], ())
-    verdict = max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
+    verdict = _best(page.verdicts.get(item["number"], ()))
     result: Mapping[str, Any] = item["result"] or {}
     return {
         **{name: getattr(found, name) for name in RESULT_COLUMNS if hasattr(found, name)},
@@ -203,6 +207,29 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
         "reference": _text(fields.get("reference")),
         "metadata": _labels(fields),
     }
+
+
+def _best(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+    """Return the verdict on the best candidate, as `redraft.domain.jobs.loop.best_of` chooses it."""
+    return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
+
+
+def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None) -> tuple[CriterionOutcome, ...]:
+    first, returned = (
+        {each["id"]: each for each in verdict["criteria"] or ()} if verdict else {}
+        for verdict in (
+            _best([each for each in verdicts if each["number"] == number]) for number in (1, best_iteration)
+        )
+    )
+    return tuple(
+        CriterionOutcome(name, _statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
+        for name, each in (first | returned).items()
+    )
+
+
+def _statement(criterion: Mapping[str, Any]) -> str:
+    text = criterion["text"] or criterion["id"]
+    return f"it must not be true that: {text}" if criterion["weight"] < 0 else text
 
 
 def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:

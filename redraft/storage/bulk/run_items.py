@@ -266,6 +266,22 @@ def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -
     return fetch_all(connection, query)
 
 
+def list_criteria(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the verdicts of the loop with criteria, on the first and the best iteration of each of these items."""
+    is_read = and_(iterations.c.job_id == jobs.c.id, iterations.c.number.in_((1, jobs.c.best_iteration)))
+    in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
+    names = ("score", "requirements_met", "criteria")
+    query = (
+        select(run_items.c.number.label("item"), iterations.c.number, *(evaluations.c[name] for name in names))
+        .join_from(run_items, jobs, jobs.c.id == run_items.c.job_id)
+        .join(iterations, is_read)
+        .join(evaluations, in_loop)
+        .where(_is_one_of(run_id, numbers), evaluations.c.score.is_not(None), evaluations.c.criteria.is_not(None))
+        .order_by(run_items.c.number, iterations.c.number, iterations.c.candidate)
+    )
+    return fetch_all(connection, query)
+
+
 def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Return the cost of each iteration of these items, in order. `unpriced` counts calls with unknown cost."""
     query = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome
 from redraft.domain.bulk.run_statistics import (
     add_costs,
     compare_with_people,
@@ -19,6 +19,7 @@ from redraft.domain.bulk.run_statistics import (
     histogram,
     measure_latency,
     pass_rate_of,
+    rate_criteria,
     report_on,
 )
 from redraft.domain.statistics.estimates import clustered_share, share
@@ -207,3 +208,17 @@ def test_an_empty_run_has_a_report():
     assert (found.counts.total, found.pass_rate, found.final_score, found.latency) == (0, None, None, None)
     assert (found.costs.total_usd, found.costs.per_accepted_usd, found.errors) == (Decimal(0), None, ())
     assert (found.agreement, found.iter_max_advice.value, found.threshold_advice.value) == (None, None, None)
+
+
+def test_the_criterion_that_most_returned_answers_do_not_meet_comes_first():
+    def item(name: str, *met: tuple[bool | None, bool | None]) -> ItemOutcome:
+        return looped(
+            name, 0.9, criteria=tuple(CriterionOutcome(f"c{n}", "True.", *each) for n, each in enumerate(met))
+        )
+
+    rates = rate_criteria(
+        [item("a", (True, True), (False, False)), item("b", (None, None), (False, True)), looped("c", 1)]
+    )
+    assert [(rate.id, rate.judged, rate.not_met) for rate in rates] == [("c1", 2, 1), ("c0", 1, 0)]
+    assert (rates[0].first, rates[0].returned) == (share(0, 2), share(1, 2))
+    assert (rates[1].first, rates[1].returned) == (share(1, 1), share(1, 1))

@@ -1,9 +1,12 @@
-"""Criteria of runs: the rubric in the form."""
+"""Criteria of runs: the rubric in the form, and the rates in the report."""
 
 from redraft.operations.bulk import runs
 from redraft.operations.services import Services
-from tests.operations.bulk.test_runs import dataset, rows
-from tests.support.html_pages import Reader, value_of
+from tests.model_server import ModelServer
+from tests.operations.bulk.test_runs import dataset, rows, start, work_off
+from tests.operations.driving import Driver
+from tests.operations.rubrics import criterion, found
+from tests.support.html_pages import Reader, text_of, value_of
 
 
 def test_a_run_is_started_with_a_rubric_of_lines(reader: Reader, services: Services):
@@ -29,3 +32,21 @@ def test_a_rubric_that_is_given_twice_is_refused(reader: Reader, services: Servi
     given = {"#rubric": "Names the river.", "#more": '{"rubric": [{"id": "a", "text": "True."}]}'}
     page = reader.press("Start", given)
     assert "Given twice, here and in a field of their own: rubric" in page.described(page.by_id("more"))
+
+
+def test_the_report_names_the_criterion_that_most_answers_do_not_meet(
+    reader: Reader, services: Services, model_server: ModelServer
+):
+    better = [found(river=False, vivid=False, rude=False), found(river=True, vivid=False, rude=False)]
+    model_server.script(generate=["one", "two"], evaluate=better, case="r0")
+    model_server.script(generate=["three"], evaluate=[found(river=True, vivid=True, rude=False)], case="r1")
+    rubric = [criterion("river", weight=8), criterion("vivid"), criterion("rude", weight=-1)]
+    driver = Driver(services)
+    run = work_off(driver, start(driver, rows(2, iter_max=2), defaults={"rubric": rubric}, name="mine"))
+    page = reader.go(f"/runs/{run.id}")
+    [section] = page.all("section[h2='Criteria']")
+    assert [[text_of(cell) for cell in row][:4] for row in page.all("tbody/tr", section)] == [
+        ["TEXT-vivid", "1 of 2", "50.0 %", "50.0 %"],
+        ["TEXT-river", "0 of 2", "50.0 %", "100.0 %"],
+        ["it must not be true that: TEXT-rude", "0 of 2", "100.0 %", "100.0 %"],
+    ]
