@@ -227,6 +227,20 @@ class CriteriaMatrix(ResponseModel):
     iterations: list[MatrixColumn]
 
 
+class CriterionOutcome(ResponseModel):
+    """The result for one criterion."""
+    id: str
+    text: str
+    kind: str
+    weight: float
+    required: bool
+    hidden: bool
+    score: float | None = None
+    passed: bool | None = None
+    evidence: str
+    gap: str
+
+
 class CriterionRate(ResponseModel):
     """How many items met one criterion of their rubric, in the first and in the returned answer."""
     id: str
@@ -381,7 +395,7 @@ class Evaluation(ResponseModel):
     improvement_suggestions: list[str]
     issues: list[str]
     improvement_hint: str | None = None
-    criteria: list[redraft__operations__jobs__iterations__CriterionOutcome]
+    criteria: list[CriterionOutcome]
     checks: list[CheckOutcome]
     grounding: ClaimCheckResult | None = None
     requirements_met: bool | None = None
@@ -480,6 +494,14 @@ class HumanAgreement(ResponseModel):
     order: Correlation | None = None
 
 
+class ItemCriterion(ResponseModel):
+    """Whether the first and the returned answer of an item met one criterion. None without a verdict."""
+    id: str
+    text: str
+    first: bool | None = None
+    returned: bool | None = None
+
+
 class ItemOutcome(ResponseModel):
     """One item of a run: one repeat of a row of the dataset. Scores are from 0 to 1."""
     custom_id: str
@@ -504,7 +526,7 @@ class ItemOutcome(ResponseModel):
     human_pass: bool | None = None
     audit_score: float | None = None
     audit_passed: bool | None = None
-    criteria: list[redraft__domain__bulk__outcomes__CriterionOutcome] = []
+    criteria: list[ItemCriterion] = []
     only_evaluates: bool = False
     is_deleted: bool = False
 
@@ -1280,25 +1302,3 @@ class WebhookDelivery(ResponseModel):
     error: str | None = None
     created_at: str
     delivered_at: str | None = None
-
-
-class redraft__domain__bulk__outcomes__CriterionOutcome(ResponseModel):
-    """Whether the answers of an item met one criterion of its rubric. None without a verdict."""
-    id: str
-    text: str
-    first: bool | None = None
-    returned: bool | None = None
-
-
-class redraft__operations__jobs__iterations__CriterionOutcome(ResponseModel):
-    """The result for one criterion."""
-    id: str
-    text: str
-    kind: str
-    weight: float
-    required: bool
-    hidden: bool
-    score: float | None = None
-    passed: bool | None = None
-    evidence: str
-    gap: str

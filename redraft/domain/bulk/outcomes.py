@@ -13,8 +13,8 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class CriterionOutcome:
-    """Whether the answers of an item met one criterion of its rubric. None without a verdict."""
+class ItemCriterion:
+    """Whether the first and the returned answer of an item met one criterion. None without a verdict."""
 
     id: str
     text: str  # What must hold; the id if the criterion has no text
@@ -48,7 +48,7 @@ class ItemOutcome:
     human_pass: bool | None = None  # Whether a person accepts the returned answer
     audit_score: float | None = None  # The score of the independent evaluator for the returned answer
     audit_passed: bool | None = None  # Whether the independent evaluator accepts the returned answer
-    criteria: tuple[CriterionOutcome, ...] = ()  # Empty without a rubric
+    criteria: tuple[ItemCriterion, ...] = ()  # Empty without a rubric
     only_evaluates: bool = False  # The row contains the answer, so nothing is generated and no iteration limit applies
     is_deleted: bool = False  # The item has ended, and its job was deleted with all results
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import get_args
 
-from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome, ItemStatus, by_row, sum_costs
+from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome, ItemStatus, by_row, sum_costs
 from redraft.domain.bulk.recommendations import Recommendation, recommend_iter_max, recommend_threshold
 from redraft.domain.bulk.uplift import Uplift, measure_uplift
 from redraft.domain.statistics.bootstrap import mean_of
@@ -241,7 +241,7 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 
 def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
     """Return the rates of each criterion, the one that most returned answers do not meet first."""
-    found: defaultdict[tuple[str, str], list[tuple[str, CriterionOutcome]]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], list[tuple[str, ItemCriterion]]] = defaultdict(list)
     for item in items:
         for each in item.criteria:
             found[each.id, each.text].append((item.custom_id, each))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome
+from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport, report_on
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import NANO, cost_usd
@@ -214,7 +214,7 @@ def _best(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
     return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
 
 
-def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None) -> tuple[CriterionOutcome, ...]:
+def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None) -> tuple[ItemCriterion, ...]:
     first, returned = (
         {each["id"]: each for each in verdict["criteria"] or ()} if verdict else {}
         for verdict in (
@@ -222,7 +222,7 @@ def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None)
         )
     )
     return tuple(
-        CriterionOutcome(name, _statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
+        ItemCriterion(name, _statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
         for name, each in (first | returned).items()
     )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.bulk.outcomes import CriterionOutcome, ItemOutcome
+from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
 from redraft.domain.bulk.run_statistics import (
     add_costs,
     compare_with_people,
@@ -212,9 +212,7 @@ def test_an_empty_run_has_a_report():
 
 def test_the_criterion_that_most_returned_answers_do_not_meet_comes_first():
     def item(name: str, *met: tuple[bool | None, bool | None]) -> ItemOutcome:
-        return looped(
-            name, 0.9, criteria=tuple(CriterionOutcome(f"c{n}", "True.", *each) for n, each in enumerate(met))
-        )
+        return looped(name, 0.9, criteria=tuple(ItemCriterion(f"c{n}", "True.", *each) for n, each in enumerate(met)))
 
     rates = rate_criteria(
         [item("a", (True, True), (False, False)), item("b", (None, None), (False, True)), looped("c", 1)]
