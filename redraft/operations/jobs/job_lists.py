@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from redraft.domain.evaluation.scores import meets
 from redraft.domain.jobs.states import LIVE, TERMINAL, Outcome, outcome_of
 from redraft.errors import Conflict, Invalid, NotFound
 from redraft.operations.cursors import next_cursor, read_cursor, write_cursor
@@ -60,6 +61,13 @@ class JobLine(Resource):
     @property
     def outcome(self) -> Outcome:
         return outcome_of(self.status, is_accepted=self.is_accepted, is_evaluated=self.best_score is not None)
+
+    @property
+    def lacks_requirement(self) -> bool:
+        """Whether the answer was not accepted although its score reaches the threshold."""
+        if self.outcome != Outcome.NOT_ACCEPTED or self.best_score is None or self.threshold is None:
+            return False
+        return meets(self.best_score, self.threshold)
 
 
 @dataclass(frozen=True, slots=True)

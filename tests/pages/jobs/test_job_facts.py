@@ -73,6 +73,8 @@ def test_an_answer_that_scored_well_and_lacks_what_is_required_is_told_so(
     model_server.script(generate=["It is 7 km long. It was built in 1990."], evaluate=[0.95])
     ungrounded = stored(sources=[{"content": "The Aare flows through Bern."}], iter_max=1)
     assert "reached the threshold; its sources do not support it." in client.get(f"/jobs/{ungrounded}").text
+    stored(iter_max=1, score_threshold=1.0)
+    assert client.get("/jobs").text.count("a requirement is not met") == 2
 
 
 def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
