@@ -21,7 +21,7 @@ def put(folder: Path, files: dict[str, Any]) -> None:
         if isinstance(content, bytes):
             path.write_bytes(content)
         else:
-            path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+            path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8", "surrogatepass")
 
 
 def promptfoo(folder: Path, config: Any, *, is_hidden: bool = True, **files: Any) -> Imported:

@@ -22,6 +22,10 @@ ROWS_FIELDS = ("name", "format", "mapping", "rows")
 _ERRORS_SHOWN = 5
 
 
+def kept_run(form: Form) -> Filled:
+    return Filled({name: form.text(name) for name in FIELDS})
+
+
 def filled_run(form: Form, error: Invalid) -> Filled:
     """Return the form with its errors. Errors in a default without a form field are at the field `more`."""
     is_of_rows = error.code == "no_good_rows"

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from api.dependencies import ServicesOf
-from api.pages.bulk.run_forms import FIELDS, check_run, filled_like, filled_run
-from api.pages.parts.forms import Filled, FormOf, idempotency_of, new_token
+from api.pages.bulk.run_forms import FIELDS, check_run, filled_like, filled_run, kept_run
+from api.pages.parts.forms import Filled, Form, FormOf, idempotency_of, new_token
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
@@ -40,17 +40,21 @@ def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like
 @router.post("/new")
 def start_run(request: Request, services: ServicesOf, form: FormOf) -> Response:
     """Start the run of the form if the user has seen its maximum cost. Otherwise only show this cost."""
-    content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
-    seen = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
     try:
         body, preview = check_run(services, form)
-        if form.text("seen") != seen or form.text("do") == "preview":
-            kept = Filled({name: form.text(name) for name in FIELDS})
-            return _new_run(request, services, kept, preview=preview, seen=seen)
+        content, digest = _content_of(form)
+        if form.text("seen") != digest or form.text("do") == "preview":
+            return _new_run(request, services, kept_run(form), preview=preview, seen=digest)
         run, _ = runs.create_run(services, body, idempotency_of(request, "pages", form.text("token"), content))
     except Invalid as error:
         return _new_run(request, services, filled_run(form, error), 422)
     return see_other(f"/runs/{run.id}", notice="run_started")
+
+
+def _content_of(form: Form) -> tuple[str, str]:
+    """Return the content of the form, and its digest."""
+    content = "\n".join(f"{name}={form.text(name)}" for name in FIELDS)
+    return content, hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()
 
 
 def _new_run(

@@ -4,10 +4,13 @@ File locks show which processes are alive. The kernel releases them when a proce
 nothing to clean up.
 """
 
+import ctypes
 import fcntl
 import json
+import os
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Generator
@@ -32,6 +35,17 @@ class ServerAddress:
     url: str
     key: str
     model: str
+
+
+def server_environment(library: str = "libgomp.so.1") -> dict[str, str] | None:
+    """Return the environment of the server, which needs a library that slim systems lack. None if the system has it."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        # The package cmeel-libomp contains it
+        folders = [str(Path(sysconfig.get_path("platlib"), "cmeel.prefix", "lib")), os.environ.get("LD_LIBRARY_PATH")]
+        return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, folders))}
+    return None
 
 
 class LocalServer:
@@ -150,6 +164,7 @@ class LocalServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env=server_environment(),
             )
         # A thread waits for the exit code. Otherwise the ended server remains a zombie until this process ends
         threading.Thread(target=process.wait, name="local-model-reaper", daemon=True).start()

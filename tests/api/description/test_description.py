@@ -67,8 +67,8 @@ def test_each_reference_leads_to_what_is_there(document: dict[str, Any]):
     assert set(references) <= known
 
 
-# JSON of providers and users, and JSON Schemas: Redraft does not know what is in them. Events leave out long values, also
-# within their objects.
+# JSON of providers and users, and JSON Schemas: Redraft does not know what is in them. Events leave out long values,
+# also within their objects.
 OPEN = {"answer_schema", "vars", "reply_schema", "value", "content", "EventData"}
 
 

@@ -14,8 +14,8 @@ from tests.support.receiver import SECRET
 HOOK = "https://hooks.example/jobs?token=t0p"
 CRITERIA = {"eval_crit": "True."}
 SHAPE = [
-    "id", "job_id", "run_id", "type", "seq", "url", "status", "attempts", "next_at", "http_status", "error",
-    "created_at", "delivered_at",
+    "id", "job_id", "run_id", "type", "seq", "url", "status", "failing", "attempts", "attempts_left", "next_at",
+    "http_status", "error", "created_at", "delivered_at",
 ]  # fmt: skip
 
 

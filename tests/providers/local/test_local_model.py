@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 from redraft.domain.calls.model_names import ModelRef
 from redraft.errors import ProviderError
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
+from redraft.providers.local.process import server_environment
 from redraft.providers.local.provider import missing_part
 from redraft.providers.shared.protocol import Chat, ChatReply, Message, ReplySchema
 from redraft.providers.shared.transport import CALLS_LOOP
@@ -296,3 +298,10 @@ def test_waiting_for_another_starter_is_bounded(open_catalog: OpenCatalog, tmp_p
             thread.join(timeout=patient(10))
     assert caught == ["provider_timeout"] * 3
     assert servers_of(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need no libgomp")
+def test_a_system_without_libgomp_gets_it_from_a_package():
+    folder = (server_environment("libmissing.so.1") or {})["LD_LIBRARY_PATH"].split(os.pathsep)[0]
+    assert Path(folder, "libgomp.so.1").exists()
+    assert server_environment("libc.so.6") is None
