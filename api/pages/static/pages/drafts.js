@@ -74,6 +74,10 @@
     form.before(words);
   }
 
+  // On a slow connection people type before this script runs
+  function isTyped(form) {
+    return [...form.elements].some((field) => !secret.has(field.type) && field.defaultValue !== undefined && field.value !== field.defaultValue);
+  }
   function prepare(form) {
     const before = JSON.stringify(values(form));
     const draft = read(form);
@@ -81,6 +85,7 @@
     const isShown = document.querySelector('[role="alert"], .field-error') !== null;
     if (isShown) save(form);
     else if (draft && JSON.stringify(draft.values) !== before) restore(form, draft);
+    else if (!draft && isTyped(form)) save(form);
     let timer;
     form.addEventListener("input", (event) => {
       if (event.isTrusted) dirty.add(form);
