@@ -76,7 +76,7 @@
 
   // On a slow connection people type before this script runs
   function isTyped(form) {
-    return [...form.elements].some((field) => !secret.has(field.type) && field.defaultValue !== undefined && field.value !== field.defaultValue);
+    return [...form.elements].some((field) => field.matches("textarea") && field.value !== field.defaultValue);
   }
   function prepare(form) {
     const before = JSON.stringify(values(form));
