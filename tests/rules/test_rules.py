@@ -23,6 +23,7 @@ ENVIRONMENT_READERS = {
     "redraft/operations/admin/setting_errors.py": "asks which of two names a setting has, to name it in a message",
     "redraft/embedded/stacks.py": "hands its own environment on to the processes it starts",
     "redraft/cli/admin/serving.py": "hands its options on to the settings of this process, reads nothing",
+    "redraft/providers/local/process.py": "hands its own environment on to the server of the local model",
 }
 HANDLER_STATEMENTS_MAX = 8
 ROUTE_VERBS = {"get", "post", "put", "patch", "delete", "api_route"}
