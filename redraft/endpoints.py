@@ -37,13 +37,15 @@ _Usd = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 class ModelPrice(BaseModel, frozen=True, extra="forbid"):
     """Prices in USD per million tokens.
 
-    The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`.
+    The default of `cached_input` is `input`, and that of `cache_write_input` is 1.25 times `input`. A call in a batch
+    costs `batch_factor` times as much.
     """
 
     input: _Usd
     output: _Usd
     cached_input: _Usd | None = None
     cache_write_input: _Usd | None = None
+    batch_factor: float = Field(default=0.5, ge=0, le=1)
 
     @property
     def is_free(self) -> bool:
@@ -109,6 +111,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
         limits: one rate limit for all models of the endpoint.
         prices: the prices of models by their name without the endpoint; `*` stands for all others.
         max_output_tokens: the output limit of calls that have no limit of their own.
+        batches: whether the server has the batch API of its wire format.
     """
 
     format: Literal["openai", "anthropic"]
@@ -118,6 +121,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     limits: ModelLimit | None = None
     prices: dict[str, ModelPrice] = {}
     max_output_tokens: int | None = Field(default=None, ge=1)
+    batches: bool = False
 
     def price_of(self, model: str) -> ModelPrice | None:
         return self.prices.get(model, self.prices.get(ANY_MODEL))

@@ -133,7 +133,8 @@ class Settings(BaseSettings):
         default_factory=dict[str, ModelPrice],
         description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}. '
         "cached_input is the price of input that a provider's cache has (default: input), cache_write_input the price "
-        "of input that is written to this cache (default: 1.25 times input).",
+        "of input that is written to this cache (default: 1.25 times input), batch_factor the price of a batched call "
+        "as a part of the live price (default: 0.5).",
     )
     model_limits: dict[str, ModelLimit] = Field(
         default_factory=dict[str, ModelLimit],

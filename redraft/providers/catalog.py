@@ -11,6 +11,7 @@ from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef, parse_mode
 from redraft.endpoints import ANY_MODEL
 from redraft.errors import Invalid
 from redraft.packages.entry_points import Extension, extensions
+from redraft.providers.batches.batch_endpoint import BatchEndpoint
 from redraft.providers.packaged import make_packaged, name_error, unusable_message
 from redraft.providers.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
@@ -153,14 +154,34 @@ class ProviderCatalog:
         example = "for example openai:gpt-6-luna"
         return f"{ref} names no known model. Write provider:name with one of {known}, {example}."
 
-    def price(self, ref: ModelRef, usage: Usage) -> int | None:
-        """Return the cost of a call in 1e-9 USD. None if it is unknown."""
+    def has_batches(self, provider: str) -> bool:
+        """Whether a provider has a batch endpoint: the two vendors, and the endpoints that the settings say it of."""
+        raise NotImplementedError
+
+    def check_batches(self, ref: ModelRef, pointer: str) -> None:
+        """Refuse a model whose provider has no batch endpoint.
+
+        Raises:
+            Invalid: with the name of the provider (code `batch_unsupported`).
+        """
+        raise NotImplementedError
+
+    def batches(self, provider: str) -> BatchEndpoint:
+        """Return the batch endpoint of a provider. Each is created once per process.
+
+        Raises:
+            ProviderError: if the provider has none (code `provider_bad_request`): the settings have changed.
+        """
+        raise NotImplementedError
+
+    def price(self, ref: ModelRef, usage: Usage, *, is_batch: bool = False) -> int | None:
+        """Return the cost of a call in 1e-9 USD, live or in a batch. None if it is unknown."""
         target = self._targets.get(ref.provider)
         own = self._settings.prices.get(str(ref)) or (target and target.price_of(ref.name))
         # An endpoint with the address of a vendor has the prices of this vendor
         listed = ModelRef(target.format, ref.name) if target and not target.is_own_server else None
         try:
-            return price_nano_usd(ref, usage, own=own or None, listed=listed)
+            return price_nano_usd(ref, usage, own=own or None, listed=listed, is_batch=is_batch)
         except Exception:  # a reply that is paid must not be lost
             log.exception("price_failed", model=str(ref))
             return None

@@ -16,6 +16,7 @@ __all__ = [
     "ChatReply",
     "LimitOrigin",
     "Message",
+    "NotExecuted",
     "Provider",
     "ReplySchema",
     "UnusableReply",
@@ -101,6 +102,10 @@ class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like th
         self.usage = reply.usage
         self.finish_reason = reply.finish_reason
         self.text = reply.text.strip()
+
+
+class NotExecuted(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py
+    """The error for a request of a batch that the provider did not execute or could not answer. It has no cost."""
 
 
 class Provider(Protocol):

@@ -1,0 +1,243 @@
+"""The interface of a provider's batch endpoint, and its types.
+
+A batch has at most one provider, one model and one URL. Its life at the provider is: `submit`, then `read` until the
+state has ended, then `lines` and `reply` of each line. After a crash or an error of `submit`, `find` says whether the
+provider has the batch.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from redraft.domain.calls.conversation import LimitOrigin
+from redraft.providers.shared.failures import Answer
+from redraft.providers.shared.protocol import ChatReply
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The maximum size of a batch."""
+
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """One request of a batch.
+
+    Attributes:
+        call_id: the id of the call. The provider returns it with the result.
+        body: the result of `Provider.wire_body` for a chat that is not streamed.
+        files: the base64 of the files that the body refers to, by digest.
+    """
+
+    call_id: str
+    body: Mapping[str, Any]
+    files: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFile:
+    """The requests of one batch on disk, one JSON object per line.
+
+    Attributes:
+        path: the file.
+        url: the path of the API that all requests are for, such as "/v1/chat/completions".
+        model: the model of all requests.
+        call_ids: the ids of the calls, in the order of the lines.
+        size: the size of the file in bytes.
+    """
+
+    path: Path
+    url: str
+    model: str
+    call_ids: tuple[str, ...]
+    size: int
+
+
+class BatchState(StrEnum):
+    """The state of a batch at the provider."""
+
+    VALIDATING = "validating"
+    IN_PROGRESS = "in_progress"
+    FINALIZING = "finalizing"
+    CANCELING = "canceling"
+    COMPLETED = "completed"
+    """All requests have a result. A result may be an error."""
+    FAILED = "failed"
+    """The provider refused the whole batch and executed no request."""
+    EXPIRED = "expired"
+    """The provider ended the batch at its time limit. Some requests may have results."""
+    CANCELED = "canceled"
+    """The batch was canceled. Some requests may have results."""
+    UNKNOWN = "unknown"
+    """A state that is not in this list. The batch is read again later."""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the state is final, so that the results are complete."""
+        return self in {BatchState.COMPLETED, BatchState.FAILED, BatchState.EXPIRED, BatchState.CANCELED}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """The numbers of requests by their state, as the provider reports them. None means unknown.
+
+    Anthropic reports the numbers of ended requests only when the whole batch has ended.
+    """
+
+    total: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBatch:
+    """A batch as the provider reports it.
+
+    Attributes:
+        id: the provider's id of the batch.
+        state: the state.
+        reported_state: the provider's own word for the state.
+        expires_at: the time at which the provider ends the batch at the latest.
+        error: why the provider refused the whole batch; empty if it did not.
+        result_files: where the results are: ids of files (OpenAI), empty for Anthropic.
+    """
+
+    id: str
+    state: BatchState
+    reported_state: str
+    counts: BatchCounts
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    ended_at: datetime | None = None
+    error: str = ""
+    result_files: tuple[str, ...] = ()
+
+
+class LineKind(StrEnum):
+    """What a line of a result file is."""
+
+    ANSWERED = "answered"
+    """The provider executed the request: `answer` is its response, which may have an error status."""
+    EXPIRED = "expired"
+    """The provider did not execute the request before the time limit. It has no cost."""
+    CANCELED = "canceled"
+    """The provider did not execute the request, because the batch was canceled. It has no cost."""
+    FAILED = "failed"
+    """The provider reports an error of its own for the request. It has no cost."""
+    MALFORMED = "malformed"
+    """The line is no JSON object of the known form, or is cut. It changes no call."""
+    FOREIGN = "foreign"
+    """The id is none of the batch. The line changes no call."""
+    DUPLICATE = "duplicate"
+    """An earlier line has the same id. The line changes no call."""
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the line is the first result of a call of the batch."""
+        return self not in {LineKind.MALFORMED, LineKind.FOREIGN, LineKind.DUPLICATE}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """One line of the results.
+
+    Attributes:
+        number: the number of the line, from 1 over all result files.
+        call_id: the id of the call; empty if the line has none.
+        answer: the response to the request; for `EXPIRED`, `CANCELED` and `FAILED` the provider's error. None for
+            malformed lines.
+        text: the beginning of the line, without secrets. It is the evidence of lines that are no result.
+    """
+
+    number: int
+    kind: LineKind
+    call_id: str
+    answer: Answer | None
+    text: str = ""
+
+
+class BatchEndpoint(Protocol):
+    """The batch API of one provider. All methods that call the provider run on `CALLS_LOOP`.
+
+    They make one attempt and raise a `ProviderError`. If its `retryable` is true, the caller repeats the call later.
+    """
+
+    name: str
+    limits: BatchLimits
+
+    def url_of(self, body: Mapping[str, Any]) -> str:
+        """Return the path of the API that a body is for. Requests with other URLs go into other batches."""
+        ...
+
+    def line_of(self, request: BatchRequest) -> bytes:
+        """Return the line of a request file, with its line end."""
+        ...
+
+    async def submit(self, file: RequestFile, batch_id: str) -> ProviderBatch:
+        """Upload the file and create the batch.
+
+        After any error the provider may have created the batch. Call `find` before another `submit`.
+
+        Raises:
+            ProviderError: if the provider refused the batch, or its answer is missing.
+        """
+        ...
+
+    async def find(self, batch_id: str, call_ids: Collection[str], since: datetime) -> ProviderBatch | None:
+        """Return the batch that an earlier `submit` has created. None if the provider has none.
+
+        OpenAI's batches carry our id. Anthropic's carry nothing but the results, so a batch that was created after
+        `since` with the same number of requests is read for the call ids.
+
+        Args:
+            batch_id: the id that `submit` was called with.
+            call_ids: the ids of all calls of the batch.
+            since: the time of the first `submit`. Older batches are not searched.
+
+        Raises:
+            ProviderError: if the provider cannot be asked, or (only Anthropic, code `provider_unavailable`) a batch
+                may be the wanted one, but its results do not exist yet. Call again later, and submit nothing before.
+        """
+        ...
+
+    async def read(self, provider_batch_id: str) -> ProviderBatch:
+        """Return the present state of a batch."""
+        ...
+
+    async def cancel(self, provider_batch_id: str) -> ProviderBatch:
+        """Ask the provider to cancel a batch. The state `CANCELING` can last, so the batch is read until it has ended.
+
+        A batch that has ended already is returned as it is.
+        """
+        ...
+
+    def lines(self, batch: ProviderBatch, call_ids: Collection[str]) -> AsyncIterator[BatchLine]:
+        """Yield the results of an ended batch, in the provider's order, while they arrive. No file is held in memory.
+
+        The iteration can be repeated from its start. It raises a `ProviderError` if the transfer fails; the lines that
+        were yielded before are valid. A call id without a line has no result.
+
+        Args:
+            batch: the batch as `read` returned it.
+            call_ids: the ids of all calls of the batch.
+        """
+        ...
+
+    def reply(self, line: BatchLine, body: Mapping[str, Any], limit_origin: LimitOrigin | None = None) -> ChatReply:
+        """Return the reply in a line, by the rules of a live reply.
+
+        Args:
+            line: a line whose `kind.is_result` is true.
+            body: the body of the request.
+            limit_origin: see `Provider.send`.
+
+        Raises:
+            ProviderError: as `Provider.send` does. A request that was not executed raises `NotExecuted`.
+        """
+        ...
