@@ -1,11 +1,11 @@
 """The interface of a provider's batch endpoint, and its types.
 
-A batch has at most one provider, one model and one URL. Its life at the provider is: `submit`, then `read` until the
-state has ended, then `lines` and `reply` of each line. After a crash or an error of `submit`, `find` says whether the
+A batch has one provider, one model and one URL. Its life at the provider is: `submit`, `read` until it has ended, and
+then `download`, and `lines` with the `reply` of each. After a crash or an error of `submit`, `find` says whether the
 provider has the batch.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -148,7 +148,7 @@ class BatchLine:
     """One line of the results.
 
     Attributes:
-        number: the number of the line, from 1 over all result files.
+        number: the number of the line, from 1.
         call_id: the id of the call; empty if the line has none.
         answer: the response to the request; for `EXPIRED`, `CANCELED` and `FAILED` the provider's error. None for
             malformed lines.
@@ -163,9 +163,9 @@ class BatchLine:
 
 
 class BatchEndpoint(Protocol):
-    """The batch API of one provider. All methods that call the provider run on `CALLS_LOOP`.
+    """The batch API of one provider. Coroutines run on `CALLS_LOOP`; the other methods call no provider.
 
-    They make one attempt and raise a `ProviderError`. If its `retryable` is true, the caller repeats the call later.
+    Coroutines make one attempt and raise a `ProviderError`. If its `retryable` is true, the caller repeats them later.
     """
 
     name: str
@@ -217,14 +217,21 @@ class BatchEndpoint(Protocol):
         """
         ...
 
-    def lines(self, batch: ProviderBatch, call_ids: Collection[str]) -> AsyncIterator[BatchLine]:
-        """Yield the results of an ended batch, in the provider's order, while they arrive. No file is held in memory.
+    async def download(self, batch: ProviderBatch, path: Path) -> None:
+        """Write the results of an ended batch into a file, which exists only if it is complete.
 
-        The iteration can be repeated from its start. It raises a `ProviderError` if the transfer fails; the lines that
-        were yielded before are valid. A call id without a line has no result.
+        Nothing of it is held in memory. A batch without results gives an empty file.
+
+        Raises:
+            ProviderError: if the transfer fails. It can be repeated from its start.
+        """
+        ...
+
+    def lines(self, path: Path, call_ids: Collection[str]) -> Iterator[BatchLine]:
+        """Yield the lines of a downloaded file, one at a time. A call id without a line has no result.
 
         Args:
-            batch: the batch as `read` returned it.
+            path: the file that `download` has written.
             call_ids: the ids of all calls of the batch.
         """
         ...
