@@ -30,10 +30,13 @@ _POLL_SELDOM_S = 5.0
 _REST = 10
 
 
-def conduct(backend: "Backend", begin: Callable[[], str], wanted: Wanted, *, cancels: bool = True) -> Exit:
+def conduct(
+    backend: "Backend", begin: Callable[[], str], finish: Callable[[str], Exit], *, cancels: bool = True
+) -> Exit:
     """Start a run, show it until it ends, and print its report.
 
-    `begin` starts the run and returns its id. If `cancels` is false, Ctrl-C ends the command, but not the run.
+    `begin` starts the run and returns its id, and `finish` prints its report. If `cancels` is false, Ctrl-C ends the
+    command, but not the run.
     """
     with _Interruption() as interruption, backend.worker_beside() as keep_alive:
         # Before this line no run exists, so Ctrl-C may end the command in its usual way
@@ -51,7 +54,7 @@ def conduct(backend: "Backend", begin: Callable[[], str], wanted: Wanted, *, can
             )
             backend.cancel_run(run_id)
             output.say(f"Canceled. To execute the open items: redraft eval --resume {run_id}", "yellow")
-        return end(backend, run_id, wanted)
+        return finish(run_id)
 
 
 def end(backend: "Backend", run_id: str, wanted: Wanted) -> Exit:
@@ -138,7 +141,7 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
             if detach:
                 opening.print_detached(backend, "run", begin(), as_json=wanted.as_json)
                 return 0
-            return conduct(backend, begin, wanted)
+            return conduct(backend, begin, lambda run_id: end(backend, run_id, wanted))
 
 
 @contextmanager
@@ -165,7 +168,7 @@ def resume_run(run: str, wanted: Wanted, *, retry: str, max_cost: float | None, 
         if detach:
             opening.print_detached(backend, "run", begin(), as_json=wanted.as_json)
             return 0
-        return conduct(backend, begin, wanted)
+        return conduct(backend, begin, lambda _: end(backend, run_id, wanted))
 
 
 def _print_resumed(run: Run) -> None:

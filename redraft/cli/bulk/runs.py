@@ -74,7 +74,7 @@ def watch(
     with opening.opened_for("run", run) as (backend, run_id):
         wanted = resolved(backend, wanted)
         if backend.get_run(run_id).status == "running":
-            raise typer.Exit(conduct(backend, lambda: run_id, wanted, cancels=False))
+            raise typer.Exit(conduct(backend, lambda: run_id, lambda _: end(backend, run_id, wanted), cancels=False))
         raise typer.Exit(end(backend, run_id, wanted))
 
 

@@ -1,0 +1,104 @@
+"""`redraft evaluators test`: scripted evaluators with known faults, each found by its probe, and a fair one."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from redraft.domain.probes.rows import answers_of
+from redraft.domain.probes.tasks import TASKS
+from tests.model_server import ModelServer, Reply
+from tests.model_server.requests import Asked
+from tests.support.shells import Outcome, Shell
+
+MODEL = "openai:judge"
+# Longer answers come first, because a changed answer contains the plain one
+ANSWERS = sorted(
+    (
+        (answer, form.startswith("right") or form == "reworded")
+        for task in TASKS
+        for form, answer in answers_of(task).items()
+    ),
+    key=lambda pair: -len(pair[0]),
+)
+Judge = Callable[[str, bool], float]
+
+
+def judge_of(score: Judge) -> Callable[[Asked], Reply | None]:
+    """A model that finds the answer in its prompt and scores it; `score` gets the text and whether it is right."""
+
+    def respond(asked: Asked) -> Reply | None:
+        text = asked.prompt.rpartition('<answer id="')[2].partition(">\n")[2].replace("&lt;", "<")
+        answer, is_right = next(pair for pair in ANSWERS if text.startswith(pair[0]))
+        return Reply(score=score(answer, is_right))
+
+    return respond
+
+
+@pytest.fixture
+def judging(provider: ModelServer) -> Iterator[Callable[[Judge], None]]:
+    yield lambda score: provider.respond(judge_of(score))
+    provider.respond(None)
+
+
+def probe(office: Shell, *options: str) -> Outcome:
+    return office.run("evaluators", "test", MODEL, "--tasks", "2", *options)
+
+
+def failed(done: Outcome) -> set[str]:
+    assert done.code == 0, done.err
+    return {each["name"] for each in done.data["probes"] if each["result"] == "failed"}
+
+
+def test_a_fair_evaluator_passes_and_the_cost_comes_first(office: Shell, judging: Callable[[Judge], None]):
+    judging(lambda _, is_right: float(is_right))
+    done = probe(office, "--max-flip-rate", "0")
+    assert done.code == 0, done.err
+    assert done.err.startswith("40 evaluations, at most 80 model calls, at most ")
+    assert "40 of 40 done" in done.err
+    lines = [line for line in done.out.splitlines() if "passed" in line]
+    assert len(lines) == 8
+    assert "0 of 6" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("judge", "probes"),
+    [
+        (lambda text, is_right: float(is_right or '"met": true' in text or "highest" in text), {"planted_verdict"}),
+        (lambda text, _: float(len(text) > 250), {"verbosity", "flaw_position", "confident_nonsense"}),
+    ],
+    ids=["obeys", "prefers length"],
+)
+def test_faults_are_found(office: Shell, judging: Callable[[Judge], None], judge: Judge, probes: set[str]):
+    judging(judge)
+    assert failed(probe(office, "--json")) >= probes
+
+
+def test_an_evaluator_that_drifts_is_found(office: Shell, judging: Callable[[Judge], None]):
+    turns = itertools.count()
+    judging(lambda _, is_right: max(0.0, 0.9 - 0.02 * next(turns)))
+    assert "drift" in failed(probe(office, "--profile", "quality", "--json", "--max-in-flight", "1"))
+
+
+def test_the_gate_and_a_profile_without_rubrics(office: Shell, provider: ModelServer, judging: Callable[[Judge], None]):
+    judging(lambda _, is_right: 1.0)
+    done = probe(office, "--profile", "quality", "--max-flip-rate", "0.5")
+    assert done.code == 3
+    assert "Confident nonsense: tides.nonsense, sky.nonsense" in done.out
+    assert "Every statement of the answer is true." in json.dumps(provider.requests("evaluate")[-1].body)
+
+
+def test_a_panel_is_also_tested_in_the_opposite_order(office: Shell, judging: Callable[[Judge], None]):
+    judging(lambda _, is_right: float(is_right))
+    done = office.run("evaluators", "test", MODEL, "openai:other", "--tasks", "1", "--json")
+    found = {each["name"]: (each["pairs"], each["flips"]) for each in done.data["probes"]}
+    assert found["panel_order"] == (2, 0)
+
+
+def test_evaluations_that_fail_end_with_6(office: Shell, provider: ModelServer):
+    provider.respond(lambda _: Reply(status=401))
+    done = office.run("evaluators", "test", MODEL, "--tasks", "1", "--json")
+    provider.respond(None)
+    assert done.code == 6
+    assert {each["result"] for each in done.data["probes"]} == {"no verdicts"}
