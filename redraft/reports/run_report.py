@@ -53,7 +53,11 @@ def run_report(tables: RunTables) -> Report:
         facts=facts_of(tables.facts),
         figures=_headline(report),
         gates=tables.gates,
-        notes=(*_notes(report), *_gaps(report, tables.facts.unpriced_models)),
+        notes=(
+            *_notes(report),
+            *_gaps(report, tables.facts.unpriced_models),
+            *tables.facts.evaluator_warnings,
+        ),
         sections=tuple(section for section in sections if section is not None),
     )
 

@@ -29,6 +29,7 @@ class RunFacts:
     cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown
     unpriced_models: tuple[str, ...] = ()
     deleted_jobs: int = 0  # The number of deleted jobs
+    evaluator_warnings: tuple[str, ...] = ()  # Sentences about evaluators that failed probes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The pages `/ratings`: a queue of evaluations to rate, and the agreement of evaluators with people."""
+"""The pages `/ratings`: a queue of evaluations to rate, the agreement of evaluators with people, and their probes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +11,7 @@ from api.pages.jobs.job_changes import RATING, Rater, read_rating
 from api.pages.parts.forms import Filled, Form, FormOf, filled
 from api.pages.parts.rendering import page, pages_router, see_other
 from redraft.errors import Invalid
+from redraft.operations.bulk import evaluator_tests
 from redraft.operations.evaluation import rating_queue, ratings
 from redraft.operations.evaluation.rating_queue import QueueFilter, RatingQueue
 from redraft.operations.evaluation.ratings import RatingFilter
@@ -22,7 +23,7 @@ _FIELDS = (*RATING, "job_id", "opinion")
 _NARROWING = ("run", "label", "disputed")
 _SKIPPED_MAX = 100
 _PRECISION = 0.9
-_TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement")]
+_TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement"), ("/ratings/tests", "Probes")]
 
 
 @router.get("")
@@ -58,6 +59,11 @@ def _narrow(text_of: Callable[[str], str | None], skipped: Sequence[str]) -> Que
 def show_calibration(request: Request, services: ServicesOf) -> Response:
     groups, left_out = ratings.calibration(services, RatingFilter(), precision=_PRECISION)
     return page(request, "ratings/calibration.html", groups=groups, left_out=left_out, tabs=_TABS)
+
+
+@router.get("/tests")
+def show_tests(request: Request, services: ServicesOf) -> Response:
+    return page(request, "ratings/tests.html", tests=evaluator_tests.list_tests(services), tabs=_TABS)
 
 
 def _rate(services: Services, form: Form, rater: str) -> None:

@@ -174,6 +174,7 @@ def defaults_of_test(evaluators: Sequence[str], profile: str) -> dict[str, Any]:
     return {**tested, **named, "metadata": {TEST_LABEL: "probes"}}
 
 
-def is_test(defaults: Mapping[str, Any]) -> bool:
-    """Whether a run with these defaults is a test of an evaluator."""
-    return TEST_LABEL in defaults.get("metadata", {})
+def evaluators_of_test(defaults: Mapping[str, Any]) -> str:
+    """Return the tested evaluator, or the joined names of the panel."""
+    panel: Sequence[str] = defaults.get("evaluation", {}).get("panel", ())
+    return " + ".join(panel) or defaults.get("evaluator_model", "")

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import Row
 from redraft.domain.bulk.comparison import compare
+from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
-from redraft.operations.bulk import datasets, run_results, runs
+from redraft.operations.bulk import datasets, evaluator_tests, run_results, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
@@ -55,6 +56,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         deleted = stored_items.count_deleted(connection, run.id)
         unpriced = stored_runs.unpriced_models(connection, run.id) if run.usage.cost_usd is None else ()
     requests = _first_requests(services, run)
+    evaluators = _named(items, "evaluator_model")
     cost = run.usage.cost_usd
     return RunFacts(
         id=run.id,
@@ -65,13 +67,20 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         created_at=run.created_at,
         finished_at=run.finished_at,
         models=_named(items, "model"),
-        evaluator_models=_named(items, "evaluator_model"),
+        evaluator_models=evaluators,
         score_threshold=_shared({request.score_threshold for request in requests}),
         iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),
         unpriced_models=tuple(unpriced),
         deleted_jobs=sum(deleted.values()),
+        evaluator_warnings=tuple(evaluator_tests.warnings_about(services, _evaluators(requests, evaluators))),
     )
+
+
+def _evaluators(requests: Sequence[ItemRequest], evaluators: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of an evaluator, or the joined names of a panel, and its profile."""
+    panels = {(" + ".join(str(parse_model(name)) for name in each.evaluation.panel), each.profile) for each in requests}
+    return [(name, profile) for panel, profile in panels for name in ([panel] if panel else evaluators)]
 
 
 def _first_requests(services: Services, run: Run) -> list[ItemRequest]:

@@ -9,6 +9,9 @@ from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.evaluation import rating_queue, ratings
 from redraft.operations.services import Services
+from tests.model_server import ModelServer
+from tests.operations.bulk.test_evaluator_tests import run_test
+from tests.operations.driving import Driver
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
@@ -177,3 +180,22 @@ def test_a_key_that_only_reads_may_look_and_not_rate(
         assert "Your key allows reading only" in page
         assert '<form method="post" action="/ratings"' not in page
     assert client.post("/ratings", data={"verdict": "agree"}).status_code == 403
+
+
+def test_probes_of_evaluators_are_shown_and_a_job_of_a_failed_evaluator_warns(
+    visitor: Visitor, services: Services, submit_job: Submit, model_server: ModelServer
+):
+    job_id = submit_job()
+    page = visitor.go("/ratings/tests")
+    expect(page.get_by_text("redraft evaluators test MODEL")).to_be_visible()
+    model_server.script(evaluate=[1.0])
+    run_test(Driver(services), "openai:judge")
+    page = visitor.go("/ratings/tests")
+    expect(page.get_by_text("2 of 8 probes failed.")).to_be_visible()
+    row = page.get_by_role("row", name="Confident nonsense")
+    expect(row.get_by_role("cell")).to_have_text(["change", "2 of 2", "100 % 34 to 100", "+0.00", "failed"])
+    visitor.check_accessible()
+    page = visitor.go(f"/jobs/{job_id}")
+    expect(page.get_by_text("openai:judge failed probes of evaluators")).to_be_visible()
+    page.get_by_role("link", name="Tests of evaluators").click()
+    expect(page.get_by_role("heading", name="openai:judge")).to_be_visible()

@@ -1,0 +1,30 @@
+"""Finds the runs that test evaluators, and the evaluator and the profile version of their evaluations."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, func, select
+
+from redraft.storage.bulk.runs import RunRecord
+from redraft.storage.engine.bulk_tables import runs
+from redraft.storage.engine.columns import text_in
+from redraft.storage.engine.query_parts import fetch_all, list_newest
+from redraft.storage.engine.tables import evaluations, jobs
+
+
+def list_tests(connection: Connection, label: str, *, limit: int) -> list[RunRecord]:
+    """Return the newest runs whose defaults have this label in their metadata, newest first."""
+    is_test = text_in(connection, runs.c.defaults, "metadata", label).is_not(None)
+    return [RunRecord(**row) for row in fetch_all(connection, list_newest(runs, None, limit - 1, is_test))]
+
+
+def versions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return the version of the profile by run id: the version of most of its evaluations."""
+    number = func.count().label("number")
+    query = (
+        select(jobs.c.run_id, evaluations.c.profile_version, number)
+        .join(evaluations, evaluations.c.job_id == jobs.c.id)
+        .where(jobs.c.run_id.in_(run_ids), evaluations.c.profile_version.is_not(None))
+        .group_by(jobs.c.run_id, evaluations.c.profile_version)
+        .order_by(number)
+    )
+    return {row["run_id"]: row["profile_version"] for row in fetch_all(connection, query)}
