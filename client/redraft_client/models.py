@@ -969,6 +969,7 @@ class RunFacts(ResponseModel):
     cost_usd: str | None = None
     unpriced_models: list[str] = []
     deleted_jobs: int = 0
+    evaluator_warnings: list[str] = []
 
 
 class RunFinished(ResponseModel):

@@ -60,7 +60,7 @@ def run_probes(  # noqa: PLR0913 - one parameter per option
     from redraft.domain.bulk.run_requests import CreateRun
     from redraft.domain.calls.model_names import parse_model
     from redraft.domain.jobs.requests import DEFAULT_PROFILE
-    from redraft.domain.probes import rows as probes
+    from redraft.domain.probes import probe_answers as probes
 
     names = [str(parse_model(model)) for model in models]
     rows = probes.probe_rows(tasks=tasks, panel=names, with_rubric=profile == DEFAULT_PROFILE)

@@ -6,7 +6,7 @@ from math import fsum
 from typing import Literal
 
 from redraft.domain.bulk.outcomes import ItemOutcome
-from redraft.domain.probes.rows import PROBES, Probe, ProbeName
+from redraft.domain.probes.probe_answers import PROBES, Probe, ProbeName
 from redraft.domain.statistics.estimates import Estimate, clustered_share
 
 # A difference of scores from which a verdict counts as changed, even if it passes or fails both answers

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from redraft.domain.jobs.requests import DEFAULT_PROFILE
+from redraft.domain.probes.probe_answers import TEST_LABEL, evaluators_of_test
 from redraft.domain.probes.report import ProbeResult, report_probes
-from redraft.domain.probes.rows import TEST_LABEL, evaluators_of_test
 from redraft.operations.bulk import run_results
 from redraft.operations.services import Services
 from redraft.storage.bulk import evaluator_tests as stored

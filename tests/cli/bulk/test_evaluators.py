@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from redraft.domain.probes.rows import answers_of
-from redraft.domain.probes.tasks import TASKS
+from redraft.domain.probes.probe_answers import answers_of
+from redraft.domain.probes.probe_tasks import TASKS
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
 from tests.support.shells import Outcome, Shell

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.probes.probe_answers import PROBES, probe_rows
+from redraft.domain.probes.probe_tasks import TASKS
 from redraft.domain.probes.report import ProbeResult, report_probes
-from redraft.domain.probes.rows import PROBES, probe_rows
-from redraft.domain.probes.tasks import TASKS
 
 PANEL = ("openai:a", "openai:b")
 Judge = Callable[[Mapping[str, Any]], float | None]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from redraft.domain.probes.rows import defaults_of_test, probe_rows
+from redraft.domain.probes.probe_answers import defaults_of_test, probe_rows
 from redraft.operations.bulk import evaluator_tests
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_resources import Run

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from redraft.domain.jobs.requests import DEFAULT_PROFILE
-from redraft.domain.probes.tasks import TASKS, ProbeTask
+from redraft.domain.probes.probe_tasks import TASKS, ProbeTask
 
 ProbeName = Literal[
     "planted_verdict",
