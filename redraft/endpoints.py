@@ -102,6 +102,13 @@ EndpointName = Annotated[str, AfterValidator(_checked_name)]
 CheckName = Annotated[str, AfterValidator(_checked_check_name)]
 
 
+class BatchSize(BaseModel, frozen=True, extra="forbid"):
+    """The maximum size of a batch. The defaults are those of the vendor of the wire format."""
+
+    requests: int | None = Field(default=None, ge=1)
+    bytes: int | None = Field(default=None, ge=1000)
+
+
 class Endpoint(BaseModel, frozen=True, extra="forbid"):
     """A server that is called with the models `NAME:model`.
 
@@ -111,7 +118,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
         limits: one rate limit for all models of the endpoint.
         prices: the prices of models by their name without the endpoint; `*` stands for all others.
         max_output_tokens: the output limit of calls that have no limit of their own.
-        batches: whether the server has the batch API of its wire format.
+        batches: whether the server has the batch API of its wire format, or the limits of this API.
     """
 
     format: Literal["openai", "anthropic"]
@@ -121,7 +128,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
     limits: ModelLimit | None = None
     prices: dict[str, ModelPrice] = {}
     max_output_tokens: int | None = Field(default=None, ge=1)
-    batches: bool = False
+    batches: bool | BatchSize = False
 
     def price_of(self, model: str) -> ModelPrice | None:
         return self.prices.get(model, self.prices.get(ANY_MODEL))

@@ -9,14 +9,14 @@ import structlog
 
 from redraft.domain.calls.model_names import FREE_PROVIDER, ModelRef, parse_model
 from redraft.endpoints import ANY_MODEL
-from redraft.errors import Invalid
+from redraft.errors import Invalid, ProviderError
 from redraft.packages.entry_points import Extension, extensions
 from redraft.providers.batches.batch_endpoint import BatchEndpoint
 from redraft.providers.packaged import make_packaged, name_error, unusable_message
 from redraft.providers.prices import price_nano_usd
 from redraft.providers.shared.protocol import LimitOrigin, Provider, Usage
 from redraft.providers.shared.transport import CALLS_LOOP
-from redraft.providers.targets import make_provider, targets_of
+from redraft.providers.targets import make_batches, make_provider, targets_of
 from redraft.providers.unusable import UnusableProvider
 from redraft.settings import Settings
 
@@ -155,8 +155,9 @@ class ProviderCatalog:
         return f"{ref} names no known model. Write provider:name with one of {known}, {example}."
 
     def has_batches(self, provider: str) -> bool:
-        """Whether a provider has a batch endpoint: the two vendors, and the endpoints that the settings say it of."""
-        raise NotImplementedError
+        """Whether a provider has a batch endpoint: a vendor at its own address, or an endpoint with `batches`."""
+        target = self._targets.get(provider)
+        return target is not None and bool(target.batches)
 
     def check_batches(self, ref: ModelRef, pointer: str) -> None:
         """Refuse a model whose provider has no batch endpoint.
@@ -164,15 +165,29 @@ class ProviderCatalog:
         Raises:
             Invalid: with the name of the provider (code `batch_unsupported`).
         """
-        raise NotImplementedError
+        if not self.has_batches(ref.provider):
+            raise Invalid.at(pointer, self._without_batches(ref.provider), "batch_unsupported")
 
     def batches(self, provider: str) -> BatchEndpoint:
-        """Return the batch endpoint of a provider. Each is created once per process.
+        """Return the batch endpoint of a provider. It uses the HTTP client of the live calls.
 
         Raises:
             ProviderError: if the provider has none (code `provider_bad_request`): the settings have changed.
         """
-        raise NotImplementedError
+        live, target = self.get(ModelRef(provider, ANY_MODEL)), self._targets.get(provider)
+        endpoint = make_batches(target, self._settings, live) if target else None
+        if endpoint is None:
+            raise ProviderError("provider_bad_request", self._without_batches(provider))
+        return endpoint
+
+    def _without_batches(self, provider: str) -> str:
+        words = f"{provider} has no batch endpoint."
+        target = self._targets.get(provider)
+        if target is None:
+            return words
+        if provider in self._settings.endpoints:
+            return f"{words} If its server has one, set endpoints.{provider}.batches to true."
+        return f"{words} {target.url_setting} sets another server; make it an endpoint of the settings with batches."
 
     def price(self, ref: ModelRef, usage: Usage, *, is_batch: bool = False) -> int | None:
         """Return the cost of a call in 1e-9 USD, live or in a batch. None if it is unknown."""

@@ -7,7 +7,10 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from redraft.endpoints import Endpoint, ModelPrice
+from redraft.endpoints import BatchSize, Endpoint, ModelPrice
+from redraft.providers.batches.batch_client import BatchAccess
+from redraft.providers.batches.batch_endpoint import BatchEndpoint, BatchLimits
+from redraft.providers.batches.batch_transport import BatchProvider
 from redraft.providers.shared.failures import Vendor
 from redraft.providers.shared.protocol import LimitOrigin, Provider
 from redraft.providers.shared.transport import timeouts_of
@@ -37,6 +40,7 @@ class Target:
         price_of: returns the price of a model in the settings of the endpoint.
         max_output_tokens: the output limit of calls without a limit of their own; None if no limit is sent.
         limit_origin: the setting of this limit.
+        batches: whether the server has a batch API, or the limits of this API.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Target:
     limit_origin: LimitOrigin
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     price_of: Callable[[str], ModelPrice | None] = lambda _model: None
+    batches: bool | BatchSize = False
 
     @property
     def is_own_server(self) -> bool:
@@ -92,6 +97,7 @@ def _vendor(settings: Settings, name: WireFormat, key: SecretStr | None, base_ur
         needs_key=not is_own,
         max_output_tokens=limit,
         limit_origin=origin,
+        batches=not is_own,
     )
 
 
@@ -112,12 +118,13 @@ def _endpoint(settings: Settings, name: str, endpoint: Endpoint) -> Target:
         limit_origin=LimitOrigin(f"{where}.max_output_tokens", is_fixed=limit is not None),
         headers=endpoint.plain_headers,
         price_of=endpoint.price_of,
+        batches=endpoint.batches or not is_own_server(endpoint.base_url, _HOSTS[endpoint.format]),
     )
 
 
 def make_provider(target: Target, settings: Settings) -> Provider:
     """Create the provider of a server."""
-    vendor = Vendor(target.label, target.key_setting, target.url_setting, target.key)
+    vendor = _vendor_of(target)
     if target.format == "openai":
         from redraft.providers.openai.provider import OpenAIAccess, OpenAIProvider
 
@@ -148,6 +155,29 @@ def make_provider(target: Target, settings: Settings) -> Provider:
         ),
         target.name,
     )
+
+
+def make_batches(target: Target, settings: Settings, provider: Provider) -> BatchEndpoint | None:
+    """Create the batch endpoint of a server with the provider of its live calls. None if the server has none."""
+    from redraft.providers.anthropic.provider import AnthropicProvider
+    from redraft.providers.batches.anthropic_batches import ANTHROPIC_LIMITS, AnthropicBatches
+    from redraft.providers.batches.openai_batches import OPENAI_LIMITS, OpenAIBatches
+    from redraft.providers.openai.provider import OpenAIProvider
+
+    def access(provider: BatchProvider, limits: BatchLimits) -> BatchAccess:
+        own = target.batches if isinstance(target.batches, BatchSize) else BatchSize()
+        limits = BatchLimits(own.requests or limits.requests, own.bytes or limits.bytes)
+        return BatchAccess(provider, _vendor_of(target), timeouts_of(settings), limits)
+
+    if not target.batches:
+        return None
+    if isinstance(provider, OpenAIProvider):
+        return OpenAIBatches(access(provider, OPENAI_LIMITS))
+    return AnthropicBatches(access(provider, ANTHROPIC_LIMITS)) if isinstance(provider, AnthropicProvider) else None
+
+
+def _vendor_of(target: Target) -> Vendor:
+    return Vendor(target.label, target.key_setting, target.url_setting, target.key)
 
 
 def is_own_server(base_url: str | None, vendor_host: str) -> bool:

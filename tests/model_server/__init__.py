@@ -4,8 +4,9 @@ In a test: `with ModelServer() as server: server.script(generate=["one"], evalua
 From another process: `python -m tests.model_server --port 0`, then `PUT /_script` and `GET /_log`.
 """
 
+from tests.model_server.batch_script import BatchScript
 from tests.model_server.requests import Asked, Dialect, Role
 from tests.model_server.scripts import Reply, Rule, Script, as_reply
 from tests.model_server.server import ModelServer
 
-__all__ = ["Asked", "Dialect", "ModelServer", "Reply", "Role", "Rule", "Script", "as_reply"]
+__all__ = ["Asked", "BatchScript", "Dialect", "ModelServer", "Reply", "Role", "Rule", "Script", "as_reply"]

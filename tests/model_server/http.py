@@ -8,7 +8,14 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    409: "Conflict",
+    429: "Too Many Requests",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    query: str = ""
 
 
 class Exchange:
@@ -110,4 +118,5 @@ class Connection(asyncio.Protocol):
             return None
         body = bytes(self.buffer[start : start + length])
         del self.buffer[: start + length]
-        return Request(method, path.split("?", 1)[0], headers, body)
+        path, _, query = path.partition("?")
+        return Request(method, path, headers, body, query)

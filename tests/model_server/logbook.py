@@ -14,7 +14,9 @@ _SECRET_HEADERS = frozenset({"authorization", "x-api-key", "api-key"})
 
 @dataclass(slots=True)
 class Entry:
-    """One request; `answered` is false while it hangs, and for ever when the client left first."""
+    """One request; `answered` is false while it hangs, and for ever when the client left first.
+
+    A request of a batch has the ids of its batch and of its line."""
 
     number: int
     dialect: str
@@ -28,6 +30,8 @@ class Entry:
     finished_at: float | None = None
     status: int | None = None
     answered: bool = False
+    batch_id: str = ""
+    custom_id: str = ""
 
 
 class Logbook:

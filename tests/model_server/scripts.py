@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+from tests.model_server.batch_script import BatchScript
 from tests.model_server.quirks import Flavour, Quirk
 from tests.model_server.requests import Asked, Dialect, Role
 
@@ -26,6 +27,15 @@ Fault = Literal[
     "stream_end",
     "stream_error",
     "stream_hang",
+    # Of a request in a batch: what the results have in place of its line. It was executed and has a cost, but for the
+    # first three.
+    "line_expired",
+    "line_canceled",
+    "line_error",
+    "line_missing",
+    "line_malformed",
+    "line_cut",
+    "line_duplicate",
 ]
 
 
@@ -130,7 +140,8 @@ class Script:
     """The first matching rule answers; without one, generators say "draft N" and evaluators `scores`.
 
     `quirks` are what the server does not take (see `quirks.py`), told in the error bodies of `flavour`;
-    a prompt beyond `context_tokens` is cut without a word, as Ollama does.
+    a prompt beyond `context_tokens` is cut without a word, as Ollama does. `batch` is how batches behave; their
+    requests get the replies of live ones.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -141,12 +152,15 @@ class Script:
     quirks: tuple[Quirk, ...] = ()
     flavour: Flavour = "openai"
     context_tokens: int | None = None
+    batch: BatchScript = field(default_factory=BatchScript)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Script":
         rules = tuple(Rule(**rule) for rule in value.get("rules", ()))
-        rest = {k: v for k, v in value.items() if k != "rules"}
-        return cls(rules=rules, **{k: tuple(v) if k in {"scores", "quirks"} else v for k, v in rest.items()})
+        batch = BatchScript(**value.get("batch", {}))
+        rest = {k: v for k, v in value.items() if k not in {"rules", "batch"}}
+        rest = {k: tuple(v) if k in {"scores", "quirks"} else v for k, v in rest.items()}
+        return cls(rules=rules, batch=batch, **rest)
 
     def to_json(self) -> dict[str, Any]:
         rules = [{**asdict(rule), "replies": [asdict(as_reply(r)) for r in rule.replies]} for rule in self.rules]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from tests.model_server.batch_apis import BatchApis, Served
+from tests.model_server.batch_store import Batch, BatchStore
 from tests.model_server.bodies import body_of, error_body
 from tests.model_server.events import Event, error_event, events_of
 from tests.model_server.http import Connection, Exchange, Request
@@ -39,6 +41,7 @@ class ModelServer:
         self._socket = socket.create_server(("127.0.0.1", port), backlog=1024)
         self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
         self.log = Logbook()
+        self._batches = BatchApis(BatchStore(self._execute), lambda: self._player.script, self._is_released)
 
     @property
     def port(self) -> int:
@@ -91,10 +94,21 @@ class ModelServer:
         """Ask a function first; where it returns None, the script answers."""
         self._responder = responder
 
+    def _is_released(self) -> bool:
+        return self._released.is_set()
+
     def requests(self, role: str | None = None, case: str | None = None) -> list[Entry]:
         """The log, oldest first."""
         entries = self.log.entries()
         return [e for e in entries if role in {None, e.role} and case in {None, e.case}]
+
+    def batches(self) -> list[Batch]:
+        """All batches of the server, the oldest first, with the ids of their requests and what was answered."""
+        return self._batches.store.list()
+
+    def add_batch(self, batch: Batch) -> None:
+        """Have a batch of somebody else."""
+        self._batches.store.add(batch)
 
     def start(self) -> Self:
         self._thread.start()
@@ -138,6 +152,9 @@ class ModelServer:
         if request.path.startswith("/_"):
             self._control(request, exchange)
             return
+        if (served := self._batches.serve(request)) is not None:
+            await _deliver_batch(served, exchange)
+            return
         dialect, body = PATHS.get(request.path), read_body(request.body)
         if dialect is None or request.method != "POST":
             exchange.send(404, {"content-type": "text/plain"}, b"404 page not found")
@@ -153,6 +170,8 @@ class ModelServer:
                 self.play(Script.from_json(json.loads(request.body)))
             case "GET", "/_log":
                 answer = self.log.to_json()
+            case "GET", "/_batches":
+                answer = [batch.to_json() for batch in self.batches()]
             case "DELETE", "/_log":
                 self.log.clear()
             case _:
@@ -172,6 +191,18 @@ class ModelServer:
             entry.status = reply.status
             await _deliver(asked, reply, exchange, self._player.script)
             entry.answered = reply.fault in {None, "trickle"}
+        finally:
+            self.log.end(entry)
+
+    def _execute(self, asked: Asked, batch_id: str, custom_id: str) -> Reply:
+        """Answer a request of a batch at once, without latency."""
+        entry = self.log.begin(asked, keep=self._player.script.keep_log)
+        entry.batch_id, entry.custom_id = batch_id, custom_id
+        try:
+            error = "stream: not available in a batch" if asked.is_streamed else None
+            reply = Reply(status=400, raw=error_body(asked, 400, error)) if error else self._reply_to(asked)
+            entry.status, entry.answered = reply.status, True
+            return reply
         finally:
             self.log.end(entry)
 
@@ -207,10 +238,20 @@ def _is_stream(asked: Asked, reply: Reply, body: Any, script: Script) -> bool:
     return is_wanted and reply.status == 200 and (isinstance(body, dict) or reply.events is not None)
 
 
-async def _send(reply: Reply, exchange: Exchange, headers: dict[str, str], raw: bytes) -> None:
+async def _deliver_batch(served: Served, exchange: Exchange) -> None:
+    reply = served.reply or Reply()
+    if reply.latency_s:
+        await asyncio.sleep(reply.latency_s)
+    await _send(reply, exchange, {"content-type": served.content_type, **reply.headers}, served.body, served.status)
+
+
+async def _send(
+    reply: Reply, exchange: Exchange, headers: dict[str, str], raw: bytes, status: int | None = None
+) -> None:
+    status = status or reply.status
     match reply.fault:
         case None:
-            exchange.send(reply.status, headers, raw)
+            exchange.send(status, headers, raw)
         case "stream_cut" | "stream_reset" | "stream_end" | "stream_error" | "stream_hang":
             raise ValueError(f"{reply.fault} needs a stream")
         case "hang":
@@ -221,11 +262,13 @@ async def _send(reply: Reply, exchange: Exchange, headers: dict[str, str], raw: 
             exchange.write(b"\x00\x15\x03garbage\r\n\r\n")
             exchange.close()
         case "trickle":
-            await _trickle(exchange, exchange.head(reply.status, headers, len(raw)), raw)
+            await _trickle(exchange, exchange.head(status, headers, len(raw)), raw)
         case "cut_body" | "reset_mid_body":
-            exchange.write(exchange.head(reply.status, headers, len(raw)) + raw[: len(raw) // 2])
+            exchange.write(exchange.head(status, headers, len(raw)) + raw[: len(raw) // 2])
             await asyncio.sleep(0.02)
             exchange.close() if reply.fault == "cut_body" else _reset(exchange)
+        case _:
+            raise ValueError(f"{reply.fault} needs a batch")
 
 
 async def _stream(

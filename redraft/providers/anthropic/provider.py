@@ -12,12 +12,12 @@ from redraft.errors import ProviderError
 from redraft.providers.anthropic.replies import content_of, is_paused, read_reply
 from redraft.providers.anthropic.streams import AnthropicEvents
 from redraft.providers.shared.capabilities import CapabilityMemory, adapted_chat, plain_parameters, with_schema_in_words
-from redraft.providers.shared.failures import Answer, Vendor
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.media import anthropic_blocks, with_data
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import wire_schema
-from redraft.providers.shared.sending import Endpoint, Sender, endpoint_headers, sdk_headers
+from redraft.providers.shared.sending import Connection, Endpoint, Sender, endpoint_headers, sdk_headers
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
@@ -66,7 +66,7 @@ class AnthropicProvider:
         self.name = name
         self._access = access
         self._memory = CapabilityMemory()
-        self._sender: Sender | None = None
+        self._made: tuple[Connection, Sender] | None = None
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
         """See `Provider.wire_body`."""
@@ -102,7 +102,7 @@ class AnthropicProvider:
     ) -> ChatReply:
         """See `Provider.send`. A paused turn is sent back unchanged until it is complete."""
         # The first call imports the SDK, before the timeout of the call starts
-        sender = self._ready()
+        _, sender = self._ready()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
         origin = limit_origin or self._access.limit_origin
         answers = [await self._first_answer(sender, body, files, left, emitter, origin)]
@@ -121,13 +121,27 @@ class AnthropicProvider:
         emitter.finish(reply.text)
         return reply
 
+    def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
+        """Return the reply in an answer that has come in a batch. Raises what `send` raises.
+
+        A paused turn is incomplete, because a batch cannot continue it.
+        """
+        if answer.status >= 300 or not isinstance(answer.body, dict):
+            error = failure_of_answer(self._access.vendor, answer)
+            self._memory.adapt(error, body, limit_origin=limit_origin or self._access.limit_origin)
+            raise error
+        return read_reply(self._access.vendor, [answer])
+
+    def connection(self) -> Connection:
+        return self._ready()[0]
+
     def warm_up(self) -> None:
         self._ready()
 
     async def close(self) -> None:
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await sender.close()
+        made, self._made = self._made, None
+        if made is not None:
+            await made[0].close()
 
     async def _first_answer(
         self,
@@ -161,11 +175,11 @@ class AnthropicProvider:
             return body
         return {**body, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
-    def _ready(self) -> Sender:
-        self._sender = self._sender or self._make_sender()
-        return self._sender
+    def _ready(self) -> tuple[Connection, Sender]:
+        self._made = self._made or self._make()
+        return self._made
 
-    def _make_sender(self) -> Sender:
+    def _make(self) -> tuple[Connection, Sender]:
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
         http = http_client(DefaultAioHttpClient)
@@ -176,7 +190,8 @@ class AnthropicProvider:
         else:
             headers = endpoint_headers(key, self._access.headers, anthropic_version=_API_VERSION)
         endpoint = Endpoint("v1/messages", self._access.vendor, self._access.timeouts, AnthropicEvents)
-        return Sender(base_url, headers, http, endpoint)
+        connection = Connection(base_url, headers, http)
+        return connection, Sender(connection, endpoint)
 
 
 def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:

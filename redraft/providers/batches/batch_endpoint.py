@@ -103,6 +103,7 @@ class ProviderBatch:
         id: the provider's id of the batch.
         state: the state.
         reported_state: the provider's own word for the state.
+        batch_id: the id that `submit` was called with; empty if the provider keeps none.
         expires_at: the time at which the provider ends the batch at the latest.
         error: why the provider refused the whole batch; empty if it did not.
         result_files: where the results are: ids of files (OpenAI), empty for Anthropic.
@@ -112,6 +113,7 @@ class ProviderBatch:
     state: BatchState
     reported_state: str
     counts: BatchCounts
+    batch_id: str = ""
     created_at: datetime | None = None
     expires_at: datetime | None = None
     ended_at: datetime | None = None
@@ -189,7 +191,9 @@ class BatchEndpoint(Protocol):
         """
         ...
 
-    async def find(self, batch_id: str, call_ids: Collection[str], since: datetime) -> ProviderBatch | None:
+    async def find(
+        self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
+    ) -> ProviderBatch | None:
         """Return the batch that an earlier `submit` has created. None if the provider has none.
 
         OpenAI's batches carry our id. Anthropic's carry nothing but the results, so a batch that was created after
@@ -199,6 +203,7 @@ class BatchEndpoint(Protocol):
             batch_id: the id that `submit` was called with.
             call_ids: the ids of all calls of the batch.
             since: the time of the first `submit`. Older batches are not searched.
+            known: the provider's ids of other batches of ours, which are not searched.
 
         Raises:
             ProviderError: if the provider cannot be asked, or (only Anthropic, code `provider_unavailable`) a batch

@@ -18,14 +18,14 @@ from redraft.providers.shared.capabilities import (
     plain_parameters,
     with_schema_in_words,
 )
-from redraft.providers.shared.failures import Vendor
+from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.media import openai_parts, with_data
 from redraft.providers.shared.output_limits import LIMIT_NAMES
 from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message, sendable
 from redraft.providers.shared.refusals import Adaptation
 from redraft.providers.shared.replies import checked_key
 from redraft.providers.shared.schemas import named_schema
-from redraft.providers.shared.sending import Endpoint, Sender, endpoint_headers, sdk_headers
+from redraft.providers.shared.sending import Connection, Endpoint, Sender, endpoint_headers, sdk_headers
 from redraft.providers.shared.streams import DeltaEmitter, OnDelta
 from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 
@@ -58,6 +58,7 @@ class OpenAIAccess:
 class _Senders:
     """The senders of both APIs, which share one HTTP client."""
 
+    connection: Connection
     chat: Sender
     responses: Sender
 
@@ -99,17 +100,33 @@ class OpenAIProvider:
         """See `Provider.send`."""
         # The first call imports the SDK, before the timeout of the call starts
         senders, emitter = self._ready(), DeltaEmitter(on_delta)
-        is_response = "input" in body
         try:
-            sender = senders.responses if is_response else senders.chat
+            sender = senders.responses if "input" in body else senders.chat
             answer = await sender.send(with_data(body, files), TimeLeft(timeout_s), emitter)
         except ProviderError as error:
-            origin = limit_origin or self._access.limit_origin
-            self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
+            self._learn(error, body, limit_origin)
             raise
-        reply = (read_response if is_response else read_reply)(self._access.vendor, answer)
+        reply = self._read(body, answer)
         emitter.finish(reply.text)
         return reply
+
+    def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
+        """Return the reply in an answer that has come in a batch. Raises what `send` raises."""
+        if answer.status >= 300 or not isinstance(answer.body, dict):
+            error = failure_of_answer(self._access.vendor, answer)
+            self._learn(error, body, limit_origin)
+            raise error
+        return self._read(body, answer)
+
+    def connection(self) -> Connection:
+        return self._ready().connection
+
+    def _learn(self, error: ProviderError, body: Mapping[str, Any], origin: LimitOrigin | None) -> None:
+        origin = origin or self._access.limit_origin
+        self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
+
+    def _read(self, body: Mapping[str, Any], answer: Answer) -> ChatReply:
+        return (read_response if "input" in body else read_reply)(self._access.vendor, answer)
 
     def warm_up(self) -> None:
         self._ready()
@@ -117,7 +134,7 @@ class OpenAIProvider:
     async def close(self) -> None:
         senders, self._senders = self._senders, None
         if senders is not None:
-            await senders.chat.close()
+            await senders.connection.close()
 
     def _ready(self) -> _Senders:
         self._senders = self._senders or self._make_senders()
@@ -135,7 +152,8 @@ class OpenAIProvider:
             headers = endpoint_headers(key, self._access.headers)
         chat = Endpoint("chat/completions", self._access.vendor, self._access.timeouts, OpenAIChunks)
         responses = Endpoint("responses", self._access.vendor, self._access.timeouts, ResponsesEvents)
-        return _Senders(Sender(base_url, headers, http, chat), Sender(base_url, headers, http, responses))
+        connection = Connection(base_url, headers, http)
+        return _Senders(connection, Sender(connection, chat), Sender(connection, responses))
 
 
 def chat_body(chat: Chat, *, limit_name: str, adaptations: frozenset[Adaptation] = frozenset()) -> dict[str, Any]:

@@ -19,14 +19,24 @@ async def bytes_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator
     Raises:
         ProviderError: if the body is longer than the limit, or compressed more than once.
     """
-    # Compressed twice, even one part of a body can become gigabytes
-    if "," in response.headers.get("content-encoding", ""):
-        raise _refusal(vendor, response, "a body that is compressed more than once")
     size = 0
-    async for part in response.aiter_bytes():
+    async for part in parts_of(vendor, response):
         size += len(part)
         if size > BODY_BYTES_MAX:
             raise _refusal(vendor, response, f"more than {BODY_BYTES_MAX // 1024**2} MB")
+        yield part
+
+
+async def parts_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator[bytes]:
+    """Yield the decompressed parts of a body of any length, for a caller that keeps none of them in memory.
+
+    Raises:
+        ProviderError: if the body is compressed more than once.
+    """
+    # Compressed twice, even one part of a body can become gigabytes
+    if "," in response.headers.get("content-encoding", ""):
+        raise _refusal(vendor, response, "a body that is compressed more than once")
+    async for part in response.aiter_bytes():
         yield part
 
 

@@ -76,19 +76,34 @@ def endpoint_headers(key: str, own: Mapping[str, str], **of_format: str) -> dict
     return headers | {name.lower(): value for name, value in own.items()}
 
 
+class Connection:
+    """The HTTP client of a server, with the address and the headers of its requests."""
+
+    def __init__(self, base_url: str, headers: Mapping[str, str], http: "httpx2.AsyncClient") -> None:
+        import httpx2
+
+        self._base_url = base_url.rstrip("/")
+        self.http = http
+        self.headers = httpx2.Headers(http.headers)
+        self.headers.update(headers)
+
+    def url(self, path: str) -> "httpx2.URL":
+        """Return the address of a path below the base URL, without a slash at its start."""
+        import httpx2
+
+        return httpx2.URL(f"{self._base_url}/{path}")
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+
 class Sender:
     """Sends requests to one path of a server."""
 
-    def __init__(
-        self, base_url: str, headers: Mapping[str, str], http: "httpx2.AsyncClient", endpoint: Endpoint
-    ) -> None:
-        import httpx2
-
-        self._http = http
+    def __init__(self, connection: Connection, endpoint: Endpoint) -> None:
+        self._connection = connection
         self._endpoint = endpoint
-        self._url = httpx2.URL(f"{base_url.rstrip('/')}/{endpoint.path}")
-        self._headers = httpx2.Headers(http.headers)
-        self._headers.update(headers)
+        self._url = connection.url(endpoint.path)
 
     async def send(self, body: Mapping[str, Any], left: TimeLeft, emitter: DeltaEmitter) -> Answer:
         """Send one request and read its answer, streamed or not.
@@ -130,7 +145,7 @@ class Sender:
         """Send a request, and return its answer. A streamed answer goes to the reader."""
         first_byte_s = min(self._endpoint.timeouts.first_byte_s, left.seconds)
         async with asyncio.timeout(first_byte_s) as clock:
-            response = await self._http.send(self._request(body, left), stream=True)
+            response = await self._connection.http.send(self._request(body, left), stream=True)
             try:
                 is_streamed = body.get("stream") is True and response.status_code < 300
                 if not is_streamed or "json" in response.headers.get("content-type", "").lower():
@@ -142,15 +157,17 @@ class Sender:
                 await response.aclose()
         return None
 
-    async def close(self) -> None:
-        await self._http.aclose()
-
     def _request(self, body: Mapping[str, Any], left: TimeLeft) -> "httpx2.Request":
         import httpx2
 
         connect_s = min(self._endpoint.timeouts.connect_s, left.seconds)
         timeout = {"connect": connect_s, "pool": connect_s, "read": None, "write": None}
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        headers = self._connection.headers
         return httpx2.Request(
-            "POST", self._url, headers=self._headers, content=content, extensions={"timeout": timeout}
+            "POST", self._url, headers=headers, content=encoded(body), extensions={"timeout": timeout}
         )
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """Return a body as it is sent."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
