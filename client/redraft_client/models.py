@@ -21,6 +21,18 @@ class AnswerDiff(ResponseModel):
     parts: list[DiffPart]
 
 
+class Attempt(ResponseModel):
+    """The best answer of one iteration, with the verdict on it."""
+    iteration: int
+    is_returned: bool
+    is_accepted: bool
+    score: float | None = None
+    answer: Excerpt
+    reasoning: Excerpt
+    gaps: list[Gap]
+    gaps_left_out: int = 0
+
+
 class Backing(ResponseModel):
     """Independent verdicts on the returned answers."""
     who: Literal['people', 'the independent evaluator'] | str
@@ -466,8 +478,50 @@ class EventPage(ResponseModel):
     """Whether the job has ended and there is no later event."""
 
 
+class Example(ResponseModel):
+    """An item with its question, and one or two of its answers: the earlier one first."""
+    custom_id: str
+    repeat: int
+    job_id: str
+    stop_reason: str | None = None
+    only_evaluates: bool
+    question: Excerpt
+    attempts: list[Attempt]
+
+
+class Examples(ResponseModel):
+    """The examples of a report. Attributes: lowest: the answers with the lowest scores that were not accepted.
+    helped: the items whose score rose most, each with its first and its returned answer. hurt: the items
+    whose score fell. If a revision was worse but an earlier answer was returned, these two answers.
+    """
+    lowest: list[Example] = []
+    helped: list[Example] = []
+    hurt: list[Example] = []
+
+
+class Excerpt(ResponseModel):
+    """The beginning of a text. `length` is the number of characters of the whole text."""
+    text: str
+    length: int
+
+
+class FlakyRow(ResponseModel):
+    """A row of which some repeats are accepted and others are not."""
+    custom_id: str
+    accepted: int
+    evaluated: int
+    lowest: float | None = None
+    highest: float | None = None
+
+
 class FoundId(ResponseModel):
     id: str
+
+
+class Gap(ResponseModel):
+    """What an answer lacks. `criterion` is the criterion that it does not meet; None for a suggestion."""
+    words: Excerpt
+    criterion: Excerpt | None = None
 
 
 class GroundingResult(ResponseModel):
@@ -529,6 +583,7 @@ class ItemOutcome(ResponseModel):
     criteria: list[ItemCriterion] = []
     only_evaluates: bool = False
     is_deleted: bool = False
+    number: int = 0
 
 
 class Iteration(ResponseModel):
@@ -768,6 +823,14 @@ class Part(ResponseModel):
     share: Estimate | None = None
 
 
+class PassAtK(ResponseModel):
+    """The chance that a row passes in at least one (pass@k) and in all (pass^k) of `k` repeats."""
+    k: int
+    rows: int
+    pass_at_k: Estimate | None = None
+    pass_hat_k: Estimate | None = None
+
+
 class Problem(ResponseModel):
     """The body of every response with a status of 400 or above (RFC 9457)."""
     type: str
@@ -896,6 +959,22 @@ class Refinement(ResponseModel):
     rubric: list[dict[str, Any]]
     reasoning: str
     usage: UsageTotals
+
+
+class Repeats(ResponseModel):
+    """The rows with two or more evaluated repeats."""
+    rows: int
+    flaky: int
+    flaky_share: Estimate | None = None
+    by_k: list[PassAtK]
+    flaky_rows: list[FlakyRow]
+
+
+class Revisions(ResponseModel):
+    """The gain and the cost of all iterations after the first, over the items with a verdict."""
+    newly_accepted: int
+    cost_usd: str | None = None
+    cost_per_accepted_usd: str | None = None
 
 
 class RowError(ResponseModel):
@@ -1037,9 +1116,10 @@ class RunItemPage(ResponseModel):
 
 
 class RunOutcomes(ResponseModel):
-    """The facts and the outcomes of a run, from which its reports and comparisons are computed."""
+    """The facts, the outcomes and the examples of a run, from which its reports and comparisons are computed."""
     run: RunFacts
     items: list[ItemOutcome]
+    examples: Examples
 
 
 class RunPage(ResponseModel):
@@ -1064,6 +1144,7 @@ class RunReport(ResponseModel):
     first_scores: list[Bin]
     final_scores: list[Bin]
     criteria: list[CriterionRate] = []
+    repeats: Repeats | None = None
 
 
 class RunWebhookBody(ResponseModel):
@@ -1203,6 +1284,7 @@ class Uplift(ResponseModel):
     hurt: Part
     unchanged: Part
     iterations: list[IterationYield]
+    revisions: Revisions
     backings: list[Backing]
     words: list[str]
 

@@ -21,10 +21,13 @@ _OF_CROSSINGS = ("n", "agreement", "kappa", "sensitivity", "specificity")
 def figures_of(tables: AnyTables) -> dict[str, Any]:
     """Return a report or a comparison as plain values for JSON, under the names of `RunReport` and `Comparison`."""
     if isinstance(tables, RunTables):
-        head, body = {"object": "run_report", "run": tables.facts}, tables.report
+        head, body = (
+            {"object": "run_report", "run": tables.facts},
+            {**_plain(tables.report), "examples": _plain(tables.examples)},
+        )
     else:
-        head, body = {"object": "comparison", "baseline": tables.baseline, "new": tables.new}, tables.comparison
-    return {**_plain(head), "gates": _plain(tables.gates), **_plain(body)}
+        head, body = {"object": "comparison", "baseline": tables.baseline, "new": tables.new}, _plain(tables.comparison)
+    return {**_plain(head), "gates": _plain(tables.gates), **body}
 
 
 def render_json(tables: AnyTables) -> str:

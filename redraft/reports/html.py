@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from redraft.domain.text.control_characters import one_line
+from redraft.domain.text.control_characters import one_line, reveal
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES
 from redraft.reports.pictures import Picture, draw_costs, draw_differences, draw_pairs, draw_pass_rates, draw_scores
@@ -66,7 +66,7 @@ def _style() -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -75,6 +75,13 @@ def _environment() -> Environment:
         # Jinja calls this for each value of each template, so that no template can forget it
         finalize=_clean,
     )
+    environment.filters["lines"] = _lines
+    return environment
+
+
+def _lines(text: str) -> Markup:
+    """Escape a text that keeps its lines."""
+    return escape(reveal(text))
 
 
 def _clean(value: Any) -> Any:

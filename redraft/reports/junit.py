@@ -10,8 +10,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from redraft.domain.bulk.gates import GateResult
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.text.control_characters import one_line
+from redraft.reports.example_sections import item_name, stop_words
 from redraft.reports.model import GATE_NAMES
-from redraft.reports.run_report import item_name, stop_words
 from redraft.reports.tables import RunFacts, RunTables
 from redraft.reports.wording import score
 

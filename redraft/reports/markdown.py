@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
-from redraft.reports.model import GATE_NAMES, Report, Section
+from redraft.reports.model import GATE_NAMES, Passage, Report, Section, ShownExample
 from redraft.reports.tables import AnyTables
 
-_FOLDED = frozenset({"items", "lowest", "scores", "times", "people", "rows", "left_out", "sides"})
+_FOLDED = frozenset({"items", "lowest", "helped", "hurt", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 # GitHub and GitLab turn these into mentions, references and links even if they are escaped. An HTML comment after them
@@ -56,9 +56,27 @@ def _section(section: Section) -> Iterator[str]:
     yield f"### {escape(section.title)}"
     if section.sentences:
         yield "\n".join(f"- {escape(sentence)}" for sentence in section.sentences)
+    for example in section.examples:
+        yield from _example(example)
     for table in section.tables:
         headers, *rows = [tuple(map(escape, row)) for row in (table.headers, *table.rows)]
         yield _table(headers, rows, len(headers) - 1 if table.numeric else 0)
+
+
+def _example(example: ShownExample) -> Iterator[str]:
+    """Write an example as a table, because text in a cell cannot become a heading, a list or a block of code."""
+    yield f"#### {escape(example.name)}"
+    yield " ".join(part for part in (_passage(example.question), escape(example.detail)) if part)
+    rows = [tuple(_passage(each.answer) for each in example.attempts)]
+    rows.append(tuple(_passage(each.reasoning) if each.reasoning else "" for each in example.attempts))
+    rows.append(tuple("<br>".join(f"✗ {escape(gap)}" for gap in each.gaps) for each in example.attempts))
+    yield _table(tuple(escape(each.title) for each in example.attempts), [row for row in rows if any(row)], 0)
+
+
+def _passage(passage: Passage) -> str:
+    lines = "<br>".join(escape(line) for line in passage.text.strip().splitlines())
+    note = f" *({escape(passage.note)})*" if passage.note else ""
+    return f"**{passage.name}:** {lines}{note}"
 
 
 def _table(headers: tuple[str, ...], rows: list[tuple[str, ...]], figures: int) -> str:

@@ -17,13 +17,43 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A text of several lines. `note` says that the text is cut; it is empty for a whole text."""
+
+    name: str
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAttempt:
+    """An answer with its verdict. `gaps` are the criteria that it does not meet."""
+
+    title: str
+    answer: Passage
+    reasoning: Passage | None
+    gaps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownExample:
+    """A row with its question, and one or two of its answers to show side by side."""
+
+    name: str
+    detail: str
+    question: Passage
+    attempts: tuple[ShownAttempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """Sentences and tables. The HTML format finds the pictures of a section by its `key`."""
+    """Sentences, examples and tables. The HTML format finds the pictures of a section by its `key`."""
 
     key: str
     title: str
     sentences: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    examples: tuple[ShownExample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

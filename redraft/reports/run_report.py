@@ -3,18 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, format_names, format_share
 from redraft.domain.bulk.run_statistics import Costs, Counts, CriterionRate, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
-from redraft.domain.jobs.states import describe_stop_reason
-from redraft.reports import wording
+from redraft.reports import example_sections, wording
+from redraft.reports.example_sections import stop_words
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.tables import RunFacts, RunTables
 from redraft.reports.wording import DASH, number
 
 _STATES = ("succeeded", "invalid", "failed", "canceled", "running", "queued")
-_LOWEST_SHOWN = 10
 _CRITERIA_SHOWN = 20
 _BY_ROW = "by row"
 _INTERVAL = "95 % interval"
@@ -24,27 +22,21 @@ _COLUMNS = (
 )
 
 
-def stop_words(item: ItemOutcome) -> str:
-    """Say why an item ended. The text is empty if the item has not ended."""
-    return describe_stop_reason(item.stop_reason, only_evaluates=item.only_evaluates) if item.stop_reason else ""
-
-
-def item_name(item: ItemOutcome) -> str:
-    return item.custom_id if item.repeat == 1 else f"{item.custom_id} (repeat {item.repeat})"
-
-
 def run_report(tables: RunTables) -> Report:
     report = tables.report
     sections = (
         _loop(report),
         _iterations(report.uplift.iterations),
         _criteria(report.criteria),
+        example_sections.lowest(tables),
+        example_sections.helped(tables),
+        example_sections.hurt(tables),
+        example_sections.repeats(report.repeats),
         _advice(report),
         _scores(report),
         _costs(report.costs, report.counts.accepted),
         _times(report),
         _items(tables),
-        _lowest(tables.items),
         _errors(report),
         _agreement(report.agreement),
     )
@@ -255,27 +247,6 @@ def _times(report: RunReport) -> Section:
     rows = tuple((name, wording.seconds(value)) for name, value in zip(names, values, strict=True))
     table = Table("Time", ("", "From start to end"), rows)
     return Section("times", "Time", (f"Of {count(found.n, 'item')} that succeeded.",), (table,))
-
-
-def _lowest(items: Sequence[ItemOutcome]) -> Section | None:
-    """List the answers with the lowest scores, because users should read these first."""
-    missed = [item for item in items if item.has_verdict and not item.is_accepted]
-    if not missed:
-        return None
-    worst = sorted(missed, key=lambda item: (item.final_score or 0, item.custom_id, item.repeat))[:_LOWEST_SHOWN]
-    rows = tuple(
-        (
-            item_name(item),
-            wording.score(item.first_score),
-            wording.score(item.final_score),
-            str(item.iterations),
-            stop_words(item),
-        )
-        for item in worst
-    )
-    headers = ("custom_id", "First score", "Returned score", "Iterations", "Why it ended")
-    words = f"Of {count(len(missed), 'item')} evaluated and not accepted."
-    return Section("lowest", "Lowest scores", (words,), (Table("Lowest scores", headers, rows, numeric=False),))
 
 
 def _errors(report: RunReport) -> Section:

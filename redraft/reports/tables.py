@@ -1,11 +1,12 @@
 """The data of a report: the figures from the domain, and the facts that identify the run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.gates import GateResult
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport
@@ -40,6 +41,7 @@ class RunTables:
     report: RunReport
     gates: Sequence[GateResult] = ()
     items: Sequence[ItemOutcome] = ()
+    examples: Examples = field(default_factory=Examples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,14 @@ from rich.text import Text
 
 from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
-from redraft.reports.model import GATE_NAMES, Report, Section, Table
+from redraft.reports.model import GATE_NAMES, Passage, Report, Section, ShownExample, Table
 from redraft.reports.tables import AnyTables
 
 # Rich wraps the cells of wider tables, and no table is wider than this
 _PLAIN_WIDTH = 10_000
+# The other formats show all examples, and more of their texts
+_PASSAGE_CHARS = 200
+_EXAMPLES = 3
 
 
 def print_report(console: Console, tables: AnyTables) -> None:
@@ -55,10 +58,31 @@ def _section(section: Section, *, is_plain: bool) -> Iterator[Text | RichTable]:
     yield _styled(section.title, "bold")
     for sentence in section.sentences:
         yield _styled(sentence)
+    for example in section.examples[:_EXAMPLES]:
+        yield Text("")
+        yield from _example(example)
     for at, table in enumerate(section.tables):
-        if at or section.sentences:
+        if at or section.sentences or section.examples:
             yield Text("")
         yield _draw(table, is_plain=is_plain)
+
+
+def _example(example: ShownExample) -> Iterator[Text]:
+    yield _styled(example.name, "bold")
+    yield _passage(example.question)
+    for attempt in example.attempts:
+        yield _styled(attempt.title)
+        yield _passage(attempt.answer)
+        if attempt.reasoning:
+            yield _passage(attempt.reasoning)
+        for gap in attempt.gaps:
+            yield Text(f"  Gap: {one_line(gap, _PASSAGE_CHARS)}")
+    if example.detail:
+        yield _styled(example.detail)
+
+
+def _passage(passage: Passage) -> Text:
+    return Text(f"  {passage.name}: {one_line(passage.text, _PASSAGE_CHARS)}")
 
 
 def _draw(table: Table, *, is_plain: bool) -> RichTable:

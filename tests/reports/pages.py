@@ -5,7 +5,24 @@ from html.parser import HTMLParser
 _VOID = frozenset({"meta"})
 _TAGS = frozenset(
     (
-        *("html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "h1", "h2", "p"),
+        *(
+            "html",
+            "head",
+            "meta",
+            "title",
+            "style",
+            "body",
+            "header",
+            "main",
+            "footer",
+            "section",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "p",
+        ),
+        *("nav", "ol", "a"),
         *("dl", "dt", "dd", "div", "ul", "li", "strong", "span", "i", "figure", "figcaption", "details", "summary"),
         *("table", "caption", "thead", "tbody", "tr", "th", "td"),
         *("svg", "desc", "text", "line", "rect", "circle"),
@@ -14,7 +31,7 @@ _TAGS = frozenset(
 _ATTRIBUTES = frozenset(
     (
         *("lang", "charset", "http-equiv", "content", "name", "class", "id", "role", "scope", "tabindex"),
-        *("aria-label", "aria-labelledby", "aria-hidden", "data-label"),
+        *("aria-label", "aria-labelledby", "aria-hidden", "data-label", "dir"),
         *("viewbox", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "width", "height", "text-anchor"),
     )
 )
@@ -42,6 +59,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in _TAGS, tag
         for name, value in attrs:
+            if name == "href":
+                assert (value or "").startswith("#"), value
+                self.labels.append((value or "")[1:])
+                continue
             assert name in _ATTRIBUTES, name
             if name == "id":
                 self.ids.append(value or "")

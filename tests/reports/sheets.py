@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.examples import Attempt, Example, Examples, Excerpt, Gap
 from redraft.domain.bulk.gates import check_gates
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_statistics import report_on
@@ -57,13 +58,38 @@ def comparison_tables(
     return ComparisonTables(facts(name=name), facts(**({"id": "run_2", "name": "Tried"} | more)), comparison, gates)
 
 
+def attempt(iteration: int, score: float, answer: str = "An answer.", **more: Any) -> Attempt:
+    known: dict[str, Any] = {
+        "is_returned": False,
+        "is_accepted": score >= THRESHOLD,
+        "reasoning": Excerpt("It names the river.", 19),
+        "gaps": (Gap(Excerpt("No length.", 10), Excerpt("Gives the length", 16)),),
+    }
+    return Attempt(iteration=iteration, score=score, answer=Excerpt(answer[:40], len(answer)), **(known | more))
+
+
+def example(name: str, *attempts: Attempt, question: str = "Which river?") -> Example:
+    return Example(name, 1, "job_1", "iteration_limit", False, Excerpt(question, len(question)), attempts)
+
+
+EXAMPLES = Examples(
+    lowest=(example("hard-0000", attempt(1, 0.7, is_returned=True)),),
+    helped=(example("slow-0000", attempt(1, 0.5, "First."), attempt(2, 0.85, "Second.", is_returned=True)),),
+    hurt=(example("hard-0001", attempt(1, 0.5, is_returned=True), attempt(2, 0.4)),),
+)
+
+
 def hostile_sheet() -> RunTables:
     items = [
         looped(HOSTILE, 0.5, 0.6, stop_reason=HOSTILE),
         failed(f"{HOSTILE}2", HOSTILE, error_words=HOSTILE),
         failed("plain", "refused", error_words=HOSTILE),
     ]
-    return run_tables(items, name=HOSTILE, dataset_name=HOSTILE, models=(HOSTILE,), status=HOSTILE, id=HOSTILE)
+    excerpt = Excerpt(HOSTILE, 2000)
+    texts = attempt(1, 0.5, reasoning=excerpt, answer=HOSTILE * 2, gaps=(Gap(excerpt, excerpt),), gaps_left_out=3)
+    shown = (example(f"{HOSTILE}3", texts, texts, question=f"{HOSTILE}\n\n    {HOSTILE}\n# - {HOSTILE}"),)
+    sheet = run_tables(items, name=HOSTILE, dataset_name=HOSTILE, models=(HOSTILE,), status=HOSTILE, id=HOSTILE)
+    return replace(sheet, examples=Examples(shown, shown, shown))
 
 
 def hostile_comparison() -> ComparisonTables:

@@ -1,14 +1,16 @@
 """JSON: stable names, nothing rounded, null where a figure cannot be told."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import given, settings
 
+from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.figures import figures_of, render_json
 from tests.domain.bulk.outcomes import RUNS, looped, many
-from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
+from tests.reports.sheets import HOSTILE, attempt, comparison_tables, example, hostile_sheet, run_tables
 
 
 def test_the_names_are_stable():
@@ -16,7 +18,7 @@ def test_the_names_are_stable():
     assert list(figures) == [
         *("object", "run", "gates", "counts", "stop_reasons", "pass_rate", "final_score", "uplift"),
         *("iter_max_advice", "threshold_advice", "costs", "latency", "errors", "agreement"),
-        *("first_scores", "final_scores", "criteria"),
+        *("first_scores", "final_scores", "criteria", "repeats", "examples"),
     ]
     assert list(figures["run"]) == [
         *("id", "name", "status", "dataset_name", "created_at", "dataset_version", "finished_at", "models"),
@@ -69,6 +71,15 @@ def test_times_are_utc_and_gates_are_told():
     assert figures["run"]["created_at"] == "2026-11-28T01:02:03.000Z"
     assert figures["gates"][0]["gate"] == "min_pass_rate"
     assert figures["gates"][0]["passed"] is False
+
+
+def test_examples_have_their_texts_and_the_length_of_cut_ones():
+    figures = figures_of(replace(run_tables(), examples=Examples(helped=(example("a", attempt(1, 0.5, "x" * 50)),))))
+    [shown] = figures["examples"]["helped"]
+    assert (shown["custom_id"], shown["question"]) == ("a", {"text": "Which river?", "length": 12})
+    [answer] = shown["attempts"]
+    assert answer["answer"] == {"text": "x" * 40, "length": 50}
+    assert answer["gaps"][0]["criterion"]["text"] == "Gives the length"
 
 
 def test_agreement_has_its_derived_figures():

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 
+from redraft.domain.bulk.examples import Examples
 from redraft.reports.html import (
     content_security_policy,
     render_body,
@@ -17,8 +18,11 @@ from redraft.reports.html import (
 from tests.domain.bulk.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
+    EXAMPLES,
     HOSTILE_RUNS,
+    attempt,
     comparison_tables,
+    example,
     hostile_comparison,
     hostile_sheet,
     run_tables,
@@ -52,7 +56,7 @@ def test_a_page_asks_for_nothing_and_allows_its_own_style_only():
     digest = b64encode(sha256(style[1].encode()).digest()).decode()
     assert policy[1].replace("&#39;", "'") == content_security_policy()
     assert content_security_policy().startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
-    assert not re.search(r"\b(src|href|style|on\w+)=|url\(|@import|https?://", text)
+    assert not re.search(r"\b(src|style|on\w+)=|href=.[^#]|url\(|@import|https?://", text)
 
 
 def test_pictures_have_names_and_tables_beside_them():
@@ -75,6 +79,32 @@ def test_the_figures_are_those_of_the_report():
         row = f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}"
         assert (row in page) is bool(first.count or final.count)
     assert "✗ Pass rate Not passed: 35 of 47 items" in page
+
+
+def test_examples_stand_side_by_side_with_question_verdict_and_gap():
+    text = Page(render_html(replace(run_tables(), examples=EXAMPLES))).text
+    assert "slow-0000 Question Which river?" in text
+    first, returned = (
+        text.index(words) for words in ("Iteration 1: score 0.500, not accepted", "Iteration 2, returned: score 0.850")
+    )
+    assert first < text.index("First.") < returned < text.index("Second.")
+    assert "Reasoning It names the river. Gap Gives the length: No length." in text
+    # A row that is shown with its texts is not listed once more
+    assert text.count("hard-0000") == 1
+
+
+def test_long_texts_are_cut_and_say_so():
+    long = example("slow-0000", attempt(1, 0.5, "line one\n\n    <b>" + "x" * 99))
+    text = render_html(replace(run_tables(), examples=Examples(helped=(long,))))
+    assert "line one\n\n    &lt;b&gt;" in text
+    assert "The first 40 of 116 characters." in Page(text).text
+
+
+def test_the_contents_name_each_section():
+    text = render_html(replace(run_tables(), examples=EXAMPLES))
+    linked = re.findall(r'<li><a href="#([a-z]+)">', text)
+    assert linked == re.findall(r'<h2 id="([a-z]+)">', text)
+    assert {"loop", "lowest", "helped", "hurt"} <= set(linked)
 
 
 def test_a_page_without_scores_has_no_pictures_of_them():

@@ -1,13 +1,25 @@
 """Markdown for pull requests."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 
+from redraft.domain.bulk.examples import Examples
 from redraft.reports.markdown import escape, render_markdown
 from tests.domain.bulk.outcomes import many
-from tests.reports.sheets import HOSTILE, HOSTILE_RUNS, comparison_tables, hostile_comparison, hostile_sheet, run_tables
+from tests.reports.sheets import (
+    EXAMPLES,
+    HOSTILE,
+    HOSTILE_RUNS,
+    attempt,
+    comparison_tables,
+    example,
+    hostile_comparison,
+    hostile_sheet,
+    run_tables,
+)
 
 _PIPE = re.compile(r"(?<!\\)(?:\\\\)*\|")
 
@@ -61,6 +73,23 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
     assert "### Scores" in folded
     assert "</details>" in folded
     assert "| Iteration | Reached | New | Pass rate | 95 % interval |\n| --- | ---: | ---: | ---: | ---: |" in seen
+
+
+def test_an_example_is_a_table_of_its_answers():
+    text = render_markdown(replace(run_tables(), examples=EXAMPLES))
+    assert "#### slow-0000\n\n**Question:** Which river?" in text
+    assert (
+        "| Iteration 1: score 0.500, not accepted | Iteration 2, returned: score 0.850, accepted |\n| --- | --- |"
+        in text
+    )
+    assert "| **Answer:** First. | **Answer:** Second. |" in text
+    assert "| ✗ Gives the length: No length. |" in text
+
+
+def test_the_lines_of_an_answer_are_no_headings_and_no_lists():
+    shown = (example("a", attempt(1, 0.5, "one\n\n# two\n- three | four")),)
+    text = render_markdown(replace(run_tables(), examples=Examples(lowest=shown)))
+    assert "| **Answer:** one<br><br>#<!-- --> two<br>- three \\| four |" in text
 
 
 def test_a_comparison_shows_its_gates_and_flips():

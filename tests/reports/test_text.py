@@ -9,7 +9,7 @@ from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.reports.text import print_report, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
-from tests.reports.sheets import HOSTILE, comparison_tables, hostile_sheet, run_tables
+from tests.reports.sheets import EXAMPLES, HOSTILE, comparison_tables, hostile_sheet, run_tables
 
 
 def _printed(show, tables, *, terminal: bool, width: int = 80) -> str:
@@ -71,6 +71,27 @@ def test_returned_answers_without_a_first_score_are_not_among_those_compared():
     told = "Compared here: the 6 items of 7 whose first answer has a score, too; the mean score above is of all."
     assert told in lines
     assert "Gain by the loop +0.400 first answers: 0.500" in lines
+
+
+def test_examples_are_told_in_a_few_lines():
+    lines = _lines(render_text(replace(run_tables(), examples=EXAMPLES)))
+    at = lines.index("slow-0000")
+    assert lines[at + 1 : at + 6] == [
+        "Question: Which river?",
+        "Iteration 1: score 0.500, not accepted",
+        "Answer: First.",
+        "Reasoning: It names the river.",
+        "Gap: Gives the length: No length.",
+    ]
+
+
+def test_repeats_are_told_with_intervals_and_flaky_rows():
+    items = [looped("a", 0.9), looped("a", 0.9, repeat=2), looped("b", 0.9), looped("b", 0.5, repeat=2)]
+    lines = _lines(render_text(run_tables(items)))
+    assert any(line.startswith("1 of 2 rows with two or more evaluated repeats is flaky") for line in lines)
+    assert "2 2 100.0 % 34.2 % to 100.0 % 50.0 % 9.5 % to 90.5 %" in lines
+    assert "b 1 of 2 0.500 0.900" in lines
+    assert "Repeats" not in _lines(render_text(run_tables()))
 
 
 def test_agreement_with_people_is_told():

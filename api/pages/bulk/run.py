@@ -61,16 +61,15 @@ def _settings(run: Run) -> list[tuple[str, str]]:
 
 
 def _report(services: Services, run_id: str) -> tuple[Markup, list[tuple[str, str]]]:
-    """Render the report, with links from its error groups and lowest scores to the items. Also return its sections."""
+    """Render the report, with links from its error groups and examples to the items. Also return its sections."""
     items = f"/runs/{run_id}/items"
     tables = run_tables(services, run_id)
-    body = render_body(
-        tables,
-        {
-            "errors": lambda code: f"{items}?{urlencode({'error_code': code})}",
-            "lowest": lambda name: f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}",
-        },
-    )
+
+    def row(name: str) -> str:
+        return f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}"
+
+    links = {"lowest": row, "helped": row, "hurt": row}
+    body = render_body(tables, {"errors": lambda code: f"{items}?{urlencode({'error_code': code})}", **links})
     return body, [(section.key, section.title) for section in run_report(tables).sections]
 
 

@@ -17,6 +17,7 @@ from api.http.responses import render
 from api.http.security_headers import REPORT_POLICY
 from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.domain.bulk.comparison import Comparison
+from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport
 from redraft.operations.bulk import run_results, runs
@@ -140,23 +141,24 @@ def _blocks(lines: Iterator[str]) -> Iterator[str]:
 
 
 class RunOutcomes(BaseModel):
-    """The facts and the outcomes of a run, from which its reports and comparisons are computed."""
+    """The facts, the outcomes and the examples of a run, from which its reports and comparisons are computed."""
 
     run: RunFacts
     items: list[ItemOutcome]
+    examples: Examples
 
 
 @router.get("/outcomes", response_model=RunOutcomes)
 async def list_run_outcomes(context: ContextOf, run_id: str) -> Response:
-    """List the outcomes of all items, without texts. Costs are exact decimal strings."""
+    """List the outcomes of all items. Only the few examples have texts. Costs are exact decimal strings."""
     tables = await to_thread.run_sync(run_tables, context.services, run_id, limiter=context.reports)
-    return render(RunOutcomes(run=tables.facts, items=list(tables.items)))
+    return render(RunOutcomes(run=tables.facts, items=list(tables.items), examples=tables.examples))
 
 
 @router.get(
     "/report",
     response_model=RunReport,
-    responses=_answer_in(FORMATS, "All figures of the report, with `object`, `run` and `gates`."),
+    responses=_answer_in(FORMATS, "All figures of the report, with `object`, `run`, `gates` and `examples`."),
 )
 async def get_run_report(
     context: ContextOf,

@@ -16,6 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from redraft.cli.backends.remote_errors import translated, unreadable
 from redraft.datasets.formats import Format
 from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.evaluation.ratings import RateEvaluation
@@ -346,17 +347,18 @@ class Remote:
             if cursor is None:
                 return
 
-    def _outcomes(self, run_id: str) -> tuple[RunFacts, list[ItemOutcome]]:
+    def _outcomes(self, run_id: str) -> tuple[RunFacts, list[ItemOutcome], Examples]:
         response = self._send("GET", f"runs/{run_id}/outcomes")
-        return self._part(RunFacts, response, "run"), self._part(list[ItemOutcome], response, "items")
+        facts, items = self._part(RunFacts, response, "run"), self._part(list[ItemOutcome], response, "items")
+        return facts, items, self._part(Examples, response, "examples")
 
     def run_tables(self, run_id: str) -> RunTables:
-        run, (facts, items) = self.get_run(run_id), self._outcomes(run_id)
-        return RunTables(facts, run_results.report_of(run.defaults, run.overrides, items), items=items)
+        run, (facts, items, examples) = self.get_run(run_id), self._outcomes(run_id)
+        return RunTables(facts, run_results.report_of(run.defaults, run.overrides, items), (), items, examples)
 
     def comparison_tables(self, baseline_id: str, run_id: str) -> ComparisonTables:
         report_tables.ensure_different((baseline_id, run_id))
-        (baseline, before), (new, after) = self._outcomes(baseline_id), self._outcomes(run_id)
+        (baseline, before, _), (new, after, _) = self._outcomes(baseline_id), self._outcomes(run_id)
         return ComparisonTables(baseline, new, compare(before, after, name=baseline.name))
 
     def outcomes(self, run_id: str) -> Sequence[ItemOutcome]:
@@ -364,7 +366,8 @@ class Remote:
 
     def results(self, run_id: str, form: str, *, bom: bool) -> Iterator[str]:
         """Yield the lines of a file with all results."""
-        response = self._send("GET", f"runs/{run_id}/results", params={"format": form, "bom": bom}, headers=_ANY)
+        params, accepted = {"format": form, "bom": bom}, {"Accept": "*/*"}
+        response = self._send("GET", f"runs/{run_id}/results", params=params, headers=accepted)
         yield from re.findall(r"[^\n]*\n|[^\n]+", response.content.decode())
 
     def say_spent(self, run_id: str) -> str:
@@ -386,9 +389,6 @@ class Remote:
     def cancels(self) -> bool:
         """Whether Ctrl-C cancels the job or run that a command has started and waits for."""
         return False
-
-
-_ANY = {"Accept": "*/*"}
 
 
 def _body(request: Any) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class ItemOutcome:
     criteria: tuple[ItemCriterion, ...] = ()  # Empty without a rubric
     only_evaluates: bool = False  # The row contains the answer, so nothing is generated and no iteration limit applies
     is_deleted: bool = False  # The item has ended, and its job was deleted with all results
+    number: int = 0  # The position of the item in its run, from 1
 
     @property
     def has_verdict(self) -> bool:

@@ -8,6 +8,7 @@ from typing import get_args
 
 from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome, ItemStatus, by_row, sum_costs
 from redraft.domain.bulk.recommendations import Recommendation, recommend_iter_max, recommend_threshold
+from redraft.domain.bulk.repeats import Repeats, measure_repeats
 from redraft.domain.bulk.uplift import Uplift, measure_uplift
 from redraft.domain.statistics.bootstrap import mean_of
 from redraft.domain.statistics.estimates import (
@@ -128,6 +129,7 @@ class RunReport:
     first_scores: tuple[Bin, ...]  # Histograms of the first and of the final scores
     final_scores: tuple[Bin, ...]
     criteria: tuple[CriterionRate, ...] = ()  # The criterion that most returned answers do not meet comes first
+    repeats: Repeats | None = None  # None if no row has two evaluated repeats
 
 
 def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
@@ -150,6 +152,7 @@ def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -
         first_scores=histogram(item.first_score for item in evaluated),
         final_scores=histogram(item.final_score for item in evaluated),
         criteria=rate_criteria(evaluated),
+        repeats=measure_repeats(evaluated),
     )
 
 

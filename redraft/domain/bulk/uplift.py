@@ -13,7 +13,7 @@ from math import fsum
 from typing import Literal, get_args
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row, sum_costs
-from redraft.domain.bulk.phrases import count, describe_difference, format_share
+from redraft.domain.bulk.phrases import count, describe_difference, dollars, format_share
 from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Estimate, Mean, clustered_share, share
 
@@ -53,6 +53,15 @@ class IterationYield:
 
 
 @dataclass(frozen=True, slots=True)
+class Revisions:
+    """The gain and the cost of all iterations after the first, over the items with a verdict."""
+
+    newly_accepted: int
+    cost_usd: Decimal | None  # None if a price is unknown
+    cost_per_accepted_usd: Decimal | None  # The cost per newly accepted item; None without such an item
+
+
+@dataclass(frozen=True, slots=True)
 class Backing:
     """Independent verdicts on the returned answers."""
 
@@ -75,6 +84,7 @@ class Uplift:
     hurt: Part
     unchanged: Part
     iterations: tuple[IterationYield, ...]
+    revisions: Revisions
     backings: tuple[Backing, ...]
     words: tuple[str, ...]  # The figures in sentences
 
@@ -93,7 +103,10 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     helped, hurt, unchanged = (_part(scored, way) for way in (1, -1, 0))
     backings = tuple(found for who in WHO if (found := _backing(evaluated, who)))
     independent = tuple(map(_describe_backing, backings)) or (UNBACKED,)
-    words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged)) + (independent if revised else ())
+    yields = yields_of(evaluated)
+    revisions = _revisions(yields[1:])
+    words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged))
+    words += (_describe_price(revisions), *independent) if revised else ()
     return Uplift(
         n=len(pairs),
         revised=revised,
@@ -103,7 +116,8 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
         helped=helped,
         hurt=hurt,
         unchanged=unchanged,
-        iterations=yields_of(evaluated),
+        iterations=yields,
+        revisions=revisions,
         backings=backings,
         words=words,
     )
@@ -154,6 +168,11 @@ def _yield(number: int, items: Sequence[ItemOutcome], rows: Sequence[Sequence[It
     )
 
 
+def _revisions(later: Sequence[IterationYield]) -> Revisions:
+    new, cost = sum(each.newly_accepted for each in later), sum_costs(each.cost_usd for each in later)
+    return Revisions(new, cost, cost / new if cost is not None and new else None)
+
+
 def _change(item: ItemOutcome, number: int) -> float | None:
     """Return (the score of an iteration - the best score before), or None if one of them is missing."""
     score = item.scores_by_iteration[number - 1] if number <= len(item.scores_by_iteration) else None
@@ -201,6 +220,14 @@ def _describe_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, P
         describe_difference("mean score of the returned answers", gain, than="that of the first answers"),
         f"{counts} Unchanged: {unchanged.count}.",
     )
+
+
+def _describe_price(revisions: Revisions) -> str:
+    new, cost, each = revisions.newly_accepted, revisions.cost_usd, revisions.cost_per_accepted_usd
+    price = "an unknown amount" if cost is None else dollars(cost)
+    accepted = f"brought {count(new, 'more accepted answer')}" if new else "brought no more accepted answer"
+    per_answer = f", {dollars(each)} for each" if each is not None and new > 1 else ""
+    return f"The iterations after the first {accepted} and cost {price}{per_answer}."
 
 
 def _describe_backing(backing: Backing) -> str:

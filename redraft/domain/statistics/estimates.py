@@ -46,7 +46,7 @@ class Kappa(Estimate):
     standard_error: float
 
 
-def share(part: int, whole: int) -> Estimate | None:
+def share(part: float, whole: float) -> Estimate | None:
     """Return a share with its Wilson interval, or None if `whole` is 0."""
     return _wilson(part / whole, whole) if whole else None
 
@@ -58,8 +58,8 @@ def _wilson(value: float, whole: float) -> Estimate:
     return Estimate(value, min(value, max(0.0, middle - half)), max(value, min(1.0, middle + half)))
 
 
-def clustered_share(clusters: Sequence[tuple[int, int]]) -> Estimate | None:
-    """Return a share over clusters, each (part, whole).
+def clustered_share(clusters: Sequence[tuple[float, float]]) -> Estimate | None:
+    """Return a share over clusters, each (part, whole). A whole that is no integer is a number of independent values.
 
     Repeats of a row carry less information than the same number of different rows.
 

@@ -11,6 +11,7 @@ from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, evaluator_tests, run_results, runs
+from redraft.operations.bulk.report_examples import read_examples
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
@@ -28,7 +29,8 @@ def run_tables(services: Services, run_id: str) -> RunTables:
     """The report of a run. Raises NotFound if there is no such run."""
     run = runs.get_run(services, run_id)
     items = run_results.outcomes(services, run_id)
-    return RunTables(facts_of(services, run), run_results.report_of(run.defaults, run.overrides, items), items=items)
+    report = run_results.report_of(run.defaults, run.overrides, items)
+    return RunTables(facts_of(services, run), report, items=items, examples=read_examples(services, run_id, items))
 
 
 def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:

@@ -171,6 +171,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         criteria=_criteria(page.criteria.get(item["number"], ()), item["best_iteration"]),
         only_evaluates=item["job_id"] is not None and item["model"] is None,
         is_deleted=item["job_id"] is None and item["status"] in run_items.DONE,
+        number=item["number"],
     )
 
 
@@ -191,7 +192,7 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     request: Mapping[str, Any] = item["request"] or {}
     # An invalid row has only the fields that could be read
     fields: Mapping[str, Any] = request or (item["row"]["fields"] if item["row"] else item["told"] or {})
-    verdict = _best(page.verdicts.get(item["number"], ()))
+    verdict = best_verdict(page.verdicts.get(item["number"], ()))
     result: Mapping[str, Any] = item["result"] or {}
     return {
         **{name: getattr(found, name) for name in RESULT_COLUMNS if hasattr(found, name)},
@@ -209,7 +210,7 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     }
 
 
-def _best(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
+def best_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
     """Return the verdict on the best candidate, as `redraft.domain.jobs.loop.best_of` chooses it."""
     return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
 
@@ -218,16 +219,16 @@ def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None)
     first, returned = (
         {each["id"]: each for each in verdict["criteria"] or ()} if verdict else {}
         for verdict in (
-            _best([each for each in verdicts if each["number"] == number]) for number in (1, best_iteration)
+            best_verdict([each for each in verdicts if each["number"] == number]) for number in (1, best_iteration)
         )
     )
     return tuple(
-        ItemCriterion(name, _statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
+        ItemCriterion(name, statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
         for name, each in (first | returned).items()
     )
 
 
-def _statement(criterion: Mapping[str, Any]) -> str:
+def statement(criterion: Mapping[str, Any]) -> str:
     text = criterion["text"] or criterion["id"]
     return f"it must not be true that: {text}" if criterion["weight"] < 0 else text
 

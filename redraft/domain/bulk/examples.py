@@ -1,0 +1,142 @@
+"""The items that a report shows with their texts: the worst ones, and those that iterating changed most."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from redraft.domain.bulk.outcomes import SAME, ItemOutcome
+
+SHOWN = 5
+HURT_SHOWN = 3
+QUESTION_CHARS, ANSWER_CHARS, REASONING_CHARS, GAP_CHARS = 600, 800, 400, 300
+GAPS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning of a text. `length` is the number of characters of the whole text."""
+
+    text: str
+    length: int
+
+    @property
+    def is_cut(self) -> bool:
+        return self.length > len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What an answer lacks. `criterion` is the criterion that it does not meet; None for a suggestion."""
+
+    words: Excerpt
+    criterion: Excerpt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The best answer of one iteration, with the verdict on it."""
+
+    iteration: int
+    is_returned: bool
+    is_accepted: bool
+    score: float | None
+    answer: Excerpt
+    reasoning: Excerpt
+    gaps: tuple[Gap, ...]
+    gaps_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An item with its question, and one or two of its answers: the earlier one first."""
+
+    custom_id: str
+    repeat: int
+    job_id: str
+    stop_reason: str | None
+    only_evaluates: bool
+    question: Excerpt
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """The examples of a report.
+
+    Attributes:
+        lowest: the answers with the lowest scores that were not accepted.
+        helped: the items whose score rose most, each with its first and its returned answer.
+        hurt: the items whose score fell. If a revision was worse but an earlier answer was returned, these two answers.
+    """
+
+    lowest: tuple[Example, ...] = ()
+    helped: tuple[Example, ...] = ()
+    hurt: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An item to show, and the iterations whose answers are shown."""
+
+    item: ItemOutcome
+    iterations: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The items to show as the `Examples` of the same names."""
+
+    lowest: tuple[Choice, ...]
+    helped: tuple[Choice, ...]
+    hurt: tuple[Choice, ...]
+
+
+def choose_examples(items: Sequence[ItemOutcome]) -> Choices:
+    """Choose the items to show, at most one repeat of each row."""
+    read = [item for item in items if item.has_verdict and item.best_iteration is not None]
+    gains = [(-_gain(item), Choice(item, (1, item.best_iteration or 1))) for item in read if _gain(item) > SAME]
+    losses = [found for item in read if (found := _loss(item))]
+    lowest = (Choice(item, (item.best_iteration or 1,)) for item in lowest_scores(read)[:SHOWN])
+    return Choices(tuple(lowest), _most(gains, SHOWN), _most(losses, HURT_SHOWN))
+
+
+def lowest_scores(items: Iterable[ItemOutcome]) -> list[ItemOutcome]:
+    """Return the evaluated items that were not accepted, the lowest score first, at most one repeat of each row."""
+    missed = [item for item in items if item.has_verdict and not item.is_accepted]
+    missed.sort(key=lambda item: (item.final_score or 0, item.custom_id, item.repeat))
+    rows: dict[str, ItemOutcome] = {}
+    for item in missed:
+        rows.setdefault(item.custom_id, item)
+    return list(rows.values())
+
+
+def _most(ranked: list[tuple[float, Choice]], limit: int) -> tuple[Choice, ...]:
+    """Return the choices with the lowest ranks, at most one of each row."""
+    ranked.sort(key=lambda each: (each[0], each[1].item.custom_id, each[1].item.repeat))
+    rows: dict[str, Choice] = {}
+    for _, choice in ranked:
+        rows.setdefault(choice.item.custom_id, choice)
+    return tuple(rows.values())[:limit]
+
+
+def _gain(item: ItemOutcome) -> float:
+    """Return the returned score minus the first one; 0 if one of them is missing."""
+    return 0.0 if item.first_score is None or item.final_score is None else item.final_score - item.first_score
+
+
+def _loss(item: ItemOutcome) -> tuple[float, Choice] | None:
+    """Return the fall of a score with its two iterations: to the returned answer, else to the worst revision.
+
+    A fall to the returned answer ranks before all others, because the user got the worse answer.
+    """
+    if _gain(item) < -SAME:
+        return _gain(item) - 1, Choice(item, (1, item.best_iteration or 1))
+    worst: tuple[float, Choice] | None = None
+    best, best_number = None, 0
+    for number, score in enumerate(item.scores_by_iteration, 1):
+        if score is None:
+            continue
+        if best is not None and score - best < min(-SAME, worst[0] if worst else 0.0):
+            worst = score - best, Choice(item, (best_number, number))
+        if best is None or score > best:
+            best, best_number = score, number
+    return worst
