@@ -112,7 +112,7 @@ class BatchTransport:
     async def _response(self, call: BatchCall) -> AsyncGenerator["httpx2.Response"]:
         left = TimeLeft(self._timeout_s(call))
         connection = self._provider.connection()
-        with self._translated(left):
+        with self._translated(call, left):
             async with asyncio.timeout(left.seconds):
                 response = await connection.http.send(self._request(call), stream=True)
                 try:
@@ -144,7 +144,7 @@ class BatchTransport:
         return call.transfer_s or min(_REQUEST_S, self._timeouts.first_byte_s)
 
     @contextmanager
-    def _translated(self, left: TimeLeft) -> Generator[None]:
+    def _translated(self, call: BatchCall, left: TimeLeft) -> Generator[None]:
         import aiohttp
         import httpx2
 
@@ -153,7 +153,10 @@ class BatchTransport:
         except ProviderError:
             raise
         except (httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise failure_of_connection(self._vendor, error, left, self._timeouts) from error
+            failure = failure_of_connection(self._vendor, error, left, self._timeouts)
+            if failure.code == "provider_timeout" and not isinstance(error, httpx2.ConnectTimeout):
+                failure.reword(f"{self._vendor.capital} did not complete {call.method} {call.path} in time.")
+            raise failure from error
         except OSError:  # of the disk of this machine
             raise
         # The libraries raise anything for an odd response
