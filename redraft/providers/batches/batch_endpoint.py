@@ -106,6 +106,7 @@ class ProviderBatch:
         batch_id: the id that `submit` was called with; empty if the provider keeps none.
         expires_at: the time at which the provider ends the batch at the latest.
         error: why the provider refused the whole batch; empty if it did not.
+        is_queue_full: whether it refused the batch because too much of other batches waits. Submit it again later.
         result_files: where the results are: ids of files (OpenAI), empty for Anthropic.
     """
 
@@ -118,6 +119,7 @@ class ProviderBatch:
     expires_at: datetime | None = None
     ended_at: datetime | None = None
     error: str = ""
+    is_queue_full: bool = False
     result_files: tuple[str, ...] = ()
 
 

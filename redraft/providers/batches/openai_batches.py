@@ -1,5 +1,6 @@
 """The batch API of OpenAI and of servers with the same API: files of requests, and batches of them."""
 
+import re
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, BinaryIO
@@ -27,6 +28,8 @@ _STATES = {
     "cancelling": BatchState.CANCELING,
     "cancelled": BatchState.CANCELED,
 }
+# A model has a maximum number of tokens, and of requests, in all batches that wait
+_QUEUE_FULL = re.compile(r"token_limit_exceeded|enqueued (token|request)", re.IGNORECASE)
 _NOT_EXECUTED = {
     "batch_expired": LineKind.EXPIRED,
     "batch_cancelled": LineKind.CANCELED,
@@ -71,13 +74,14 @@ class OpenAIBatches(BatchClient):
         """See `BatchEndpoint.find`. The batch has our id in its metadata."""
         del call_ids, known
         async for batch in self.newest_first(since):
-            if batch.batch_id == batch_id:
+            if batch.batch_id == batch_id and not batch.is_queue_full:
                 return batch
         return None
 
     def batch_in(self, body: dict[str, Any]) -> ProviderBatch:
         """See `BatchClient.batch_in`."""
         status, counts = text_of(body.get("status")), object_of(body.get("request_counts"))
+        error = read_error_body(array_of(object_of(body.get("errors")).get("data")))
         ends = ("completed_at", "failed_at", "expired_at", "cancelled_at")
         files = (text_of(body.get(name)) for name in ("output_file_id", "error_file_id"))
         return ProviderBatch(
@@ -89,13 +93,10 @@ class OpenAIBatches(BatchClient):
             created_at=time_of(body.get("created_at")),
             expires_at=time_of(body.get("expires_at")),
             ended_at=next((time for name in ends if (time := time_of(body.get(name)))), None),
-            error=self._error_in(body),
+            error=self._vendor.redact(error.message),
+            is_queue_full=bool(_QUEUE_FULL.search(f"{error.codes} {error.message}")),
             result_files=tuple(filter(None, files)),
         )
-
-    def _error_in(self, body: Mapping[str, Any]) -> str:
-        errors = array_of(object_of(body.get("errors")).get("data"))
-        return self._vendor.redact(read_error_body(errors).message)
 
     async def write_results(self, batch: ProviderBatch, file: BinaryIO) -> None:
         """See `BatchClient.write_results`. The results without errors come first."""

@@ -89,6 +89,22 @@ def test_a_batch_that_is_refused_as_a_whole_has_a_reason_and_no_results(make_cli
     assert client.lines(batch, file) == []
 
 
+def test_a_batch_for_which_the_queue_is_too_full_can_be_submitted_again(make_client: MakeClient, server: ModelServer):
+    words = (
+        "Enqueued token limit reached for test-model. Please try again once some in_progress batches have completed."
+    )
+    server.script(batch=BatchScript(end="failed", error=words, polls=0))
+    client = make_client("openai")
+    file = client.file()
+    batch = client.submit(file)
+    assert (batch.state, batch.is_queue_full, batch.error) == (BatchState.FAILED, True, words)
+    assert client.find(file) is None
+    server.script(batch=BatchScript(polls=0))
+    again = client.submit(file)
+    assert (again.state, again.is_queue_full) == (BatchState.COMPLETED, False)
+    assert client.find(file) == again
+
+
 @pytest.mark.parametrize("done", [0, 1])
 def test_what_an_expired_batch_has_not_executed_is_transient_and_free(client: Client, server: ModelServer, done: int):
     server.script(batch=BatchScript(end="expired", done=done))
