@@ -23,7 +23,7 @@ API_TOOLS := build/api-tools/.ready
 READY := $(RUNTIME) $(MODEL) $(PROJECT)
 
 # More processes than cores, because most tests wait for other processes.
-PYTEST_ARGS ?= -n 4 --dist worksteal
+PYTEST_ARGS ?= -n 6 --dist worksteal
 PYTEST := $(BIN)/pytest
 # `make check test` runs the tests only once.
 ifneq ($(filter check coverage,$(MAKECMDGOALS)),)

@@ -5,7 +5,8 @@ import logging
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from redraft.settings import Settings
 from tests.model_server.server import ModelServer
 from tests.support.databases.postgres import PostgresServer
 from tests.support.databases.sqlite import create_sqlite
-from tests.support.processes import WorkerProcess
+from tests.support.processes import GivenSettings, WorkerProcess
 from tests.support.valkey import ValkeyServer
 
 # A property holds or not; how long an example takes says something of the machine.
@@ -39,6 +40,9 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+# Rooms of tests that start processes of their own.
+_SLOW = frozenset({"chaos", "deploy", "embedded", "journeys", "local", "mcp", "packages", "rules", "simulation"})
 
 # Read by what HTTP clients use; a check of the settings parses every certificate in them.
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -69,12 +73,37 @@ def _rewrite(config: pytest.Config, files: list[Path]) -> None:
         rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, compiled)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Nothing of what is collected becomes garbage, and the collector would go through all of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """SQLite is enough, but for the tests of what the two databases do differently; the long form runs all on both."""
     for item in items:
         if _is_on_postgresql(item) and item.get_closest_marker("both_databases") is None:
             item.add_marker(pytest.mark.long)
+    yield
+    if worker := getattr(config, "workerinput", None):
+        items[:] = _dealt(items, worker["workercount"])
+
+
+def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Begin the part of each worker with tests of whole processes: at the end, one worker would run them alone."""
+    modules = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    slow = [tests for tests in modules if not _SLOW.isdisjoint(tests[0].path.parts)]
+    others = chain.from_iterable(tests for tests in modules if _SLOW.isdisjoint(tests[0].path.parts))
+    parts: list[list[pytest.Item]] = []
+    for number in range(workers):
+        first = list(chain.from_iterable(slow[number::workers]))
+        parts.append([*first, *islice(others, max(0, (len(items) + number) // workers - len(first)))])
+    return [*chain.from_iterable(parts), *others]
 
 
 def _is_on_postgresql(item: pytest.Item) -> bool:
@@ -165,7 +194,7 @@ def make_settings(
             "retry_wait_s": 0.1,
             "shutdown_grace_s": 5.0,
         }
-        return Settings(_env_file=None, **{**values, **changes})  # pyright: ignore[reportCallIssue]
+        return GivenSettings(**{**values, **changes})
 
     return make
 

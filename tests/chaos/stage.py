@@ -25,7 +25,7 @@ from tests.chaos.storms.clocks import WrongClock, can_be_wrong
 from tests.chaos.storms.databases import CrashingPostgres
 from tests.model_server.server import ModelServer
 from tests.support.databases.sqlite import create_sqlite
-from tests.support.processes import environment_of
+from tests.support.processes import GivenSettings, environment_of
 from tests.support.valkey import ValkeyServer
 from tests.support.waiting import patient, wait_until
 
@@ -105,7 +105,7 @@ class Stage:
             "openai_api_key": SecretStr("sk-test"),
             "openai_base_url": self.model_server.openai_url,
         }
-        return Settings(_env_file=None, **{**values, **TIMERS, **self._changes})  # pyright: ignore[reportCallIssue]
+        return GivenSettings(**{**values, **TIMERS, **self._changes})
 
     @property
     def environment(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from redraft.runtime import build_runtime
 from redraft.settings import Settings
 from tests.model_server.server import ModelServer
 from tests.support.databases.sqlite import create_sqlite
-from tests.support.processes import WorkerProcess
+from tests.support.processes import GivenSettings, WorkerProcess
 from tests.support.shells import Shell, drain
 from tests.support.valkey import ValkeyServer
 
@@ -53,7 +53,7 @@ def settings_for(folder: Path, valkey: ValkeyServer, model_server: ModelServer, 
         "retry_wait_s": 0.1,
         "shutdown_grace_s": 2.0,
     }
-    return Settings(_env_file=None, **{**values, **changes})  # pyright: ignore[reportCallIssue]
+    return GivenSettings(**{**values, **changes})
 
 
 def open_services(settings: Settings) -> Services:

@@ -1,4 +1,4 @@
-"""Worker processes and their environment."""
+"""Worker processes, their settings and their environment."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 from pydantic import SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.services import Services
@@ -16,6 +17,18 @@ from tests.support.forks import Fork
 from tests.support.waiting import patient, wait_until
 
 _OWN = ("REDRAFT_", "OPENAI_", "ANTHROPIC_")
+
+
+class GivenSettings(Settings):
+    """Settings from arguments only: to look for each of them in the environment takes four times as long."""
+
+    model_config = SettingsConfigDict(toml_file=None)
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
 
 
 def clean_environment() -> dict[str, str]:

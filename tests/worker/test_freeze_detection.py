@@ -63,7 +63,7 @@ def test_a_process_that_was_stopped_is_killed_by_its_guard_which_says_so():
 
 
 def test_a_process_that_ends_by_itself_is_no_silent_one():
-    command = guarded([sys.executable, "-c", "import os, sys; os.write(int(sys.argv[1][8:]), b'.')"], 1.0, silent_s=0.2)
+    command = guarded([sys.executable, "-c", "import os, sys; os.write(int(sys.argv[1][8:]), b'.')"], 1.0, silent_s=5.0)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as guard:
         assert guard.stderr
         assert guard.stderr.read() == b""

@@ -55,11 +55,6 @@ def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         assert not thread.is_alive()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked():
     names = Names(["127.0.0.1"], ["10.0.0.1"])
     with Receiver() as receiver:
@@ -195,8 +190,10 @@ def test_what_is_no_http_is_no_answer(answer: bytes):
 
 
 def test_a_closed_port_and_a_name_without_address_are_no_answers():
-    with pytest.raises(Unavailable, match="cannot be connected"):
-        post(Sender(HERE), f"http://127.0.0.1:{free_port()}/")
+    # Bound, so that no other program listens there
+    with socket.socket() as closed, pytest.raises(Unavailable, match="cannot be connected"):
+        closed.bind(("127.0.0.1", 0))
+        post(Sender(HERE), f"http://127.0.0.1:{closed.getsockname()[1]}/")
     with pytest.raises(Unavailable, match="no address"):
         post(Sender(HERE, resolver=Names([])), "http://hooks.example/")
 
