@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 from uuid import uuid4
@@ -100,14 +102,8 @@ class Remote:
 
     def _first(self, kind: type[T], path: str, after: int | None, limit: int, **params: Any) -> list[T]:
         """Return up to `limit` entries of a list, by as many pages as needed."""
-        found: list[T] = []
-        cursor = None if after is None else str(after)
-        while len(found) < limit:
-            page, cursor = self._page(kind, path, after=cursor, limit=min(_PAGE, limit - len(found)), **params)
-            found += page
-            if cursor is None:
-                break
-        return found
+        page = partial(self._page, kind, path, limit=min(_PAGE, limit), **params)
+        return list(islice(_entries(lambda cursor: page(after=cursor), None if after is None else str(after)), limit))
 
     def _create(self, kind: type[T], path: str, body: Any, **headers: str) -> T:
         """Send a submission. Its idempotency key prevents that a repeated request creates a second resource."""
@@ -137,12 +133,8 @@ class Remote:
         )
 
     def export_jobs(self, criteria: JobFilter) -> Iterator[str]:
-        cursor = None
-        while True:
-            page, cursor = self.list_jobs(replace(criteria, limit=_PAGE), cursor)
-            yield from (json_line(job, exclude={"iterations"}) for job in page)
-            if cursor is None:
-                return
+        found = _entries(partial(self.list_jobs, replace(criteria, limit=_PAGE)))
+        return (json_line(job, exclude={"iterations"}) for job in found)
 
     def iterations(self, job_id: str, number: int | None = None) -> list[Iteration]:
         return self._listed(Iteration, f"jobs/{job_id}/iterations" + (f"/{number}" if number else ""))
@@ -334,18 +326,10 @@ class Remote:
 
     def baseline_of(self, run_id: str) -> str | None:
         """Return the newest earlier run on the same rows that finished all its items."""
-        newest_first = iter(self._all_runs())
+        newest_first = _entries(partial(self.list_runs, limit=_PAGE))
         run = next((each for each in newest_first if each.id == run_id), None)
         found = (each for each in newest_first if run and each.dataset_id == run.dataset_id)
         return next((each.id for each in found if each.stop_reason == "finished"), None)
-
-    def _all_runs(self) -> Iterator[Run]:
-        cursor = None
-        while True:
-            page, cursor = self.list_runs(cursor, _PAGE)
-            yield from page
-            if cursor is None:
-                return
 
     def _outcomes(self, run_id: str) -> tuple[RunFacts, list[ItemOutcome], Examples]:
         response = self._send("GET", f"runs/{run_id}/outcomes")
@@ -389,6 +373,15 @@ class Remote:
     def cancels(self) -> bool:
         """Whether Ctrl-C cancels the job or run that a command has started and waits for."""
         return False
+
+
+def _entries(page: Callable[[str | None], tuple[list[T], str | None]], cursor: str | None = None) -> Iterator[T]:
+    """Yield the entries of a list from this cursor on, page by page."""
+    while True:
+        found, cursor = page(cursor)
+        yield from found
+        if cursor is None:
+            return
 
 
 def _body(request: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from redraft.errors import Conflict
 from redraft.operations.jobs import submit
 from redraft.operations.jobs.queries import record_of
 from redraft.operations.request_views import readable_request
-from redraft.operations.results.completion import close_orphaned_calls, complete, export_trace
+from redraft.operations.results.completion import announce, close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
@@ -57,8 +57,7 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
         # A live worker aborts and closes its own calls, as soon as its heartbeat finds that the job has ended
         close_orphaned_calls(connection, job)
         job = record_of(connection, job_id)
-    services.queue.wake(job_id)
-    export_trace(services, job)
+    announce(services, job, has_ended=True)
     if has_worker and not is_one_of_many:
         services.queue.request_heartbeats()
     return job, not has_ended

@@ -39,9 +39,10 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
         notify_after_commit(connection, "runs")
 
 
-def export_trace(services: Services, job: JobRecord) -> None:
-    """Export the trace of a job that has ended, if traces are switched on. The caller has committed the end."""
-    if services.traces is not None:
+def announce(services: Services, job: JobRecord, *, has_ended: bool) -> None:
+    """Notify the clients that wait for a job, and export the trace of an ended one. The caller has committed."""
+    services.queue.wake(job.id)
+    if has_ended and services.traces is not None:
         services.traces.export(job.id, job.continuations)
 
 

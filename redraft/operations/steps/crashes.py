@@ -16,7 +16,7 @@ from redraft.messages import StepMessage
 from redraft.operations.calls.ledger import RECORD_REPLY_S, record_outcomes
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.request_views import readable_request, step_iteration
-from redraft.operations.results.completion import close_orphaned_calls, complete, export_trace
+from redraft.operations.results.completion import announce, close_orphaned_calls, complete
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
 from redraft.operations.steps.context import StepContext
@@ -84,9 +84,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
             complete(connection, job, values)
             if new:
                 close_orphaned_calls(connection, job, is_holder_gone=True)
-    services.queue.wake(message.job_id)
-    if new and first_seq is not None:
-        export_trace(services, job)
+    announce(services, job, has_ended=bool(new) and first_seq is not None)
 
 
 @contextmanager

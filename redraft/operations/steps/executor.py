@@ -28,7 +28,7 @@ from redraft.operations.calls.model_calls import PlannedCall, loose_schemas, par
 from redraft.operations.calls.step_work import Pace, Work
 from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.request_views import models_of, overlaps, parse_request, step_iteration
-from redraft.operations.results.completion import complete, export_trace
+from redraft.operations.results.completion import announce, complete
 from redraft.operations.results.job_results import Event, ending
 from redraft.operations.services import Services
 from redraft.operations.steps import audit, evaluate, generate, rate_limits, speculation
@@ -54,7 +54,6 @@ from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.statements import adding_together
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.calls import SlotKey
-from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
 
@@ -215,14 +214,8 @@ def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> Pre
         reached(FaultPoint.CLAIMING, job.id)
     reached(FaultPoint.CLAIMED, job.id)
     if ready is None or new:
-        _announce(services, job, has_ended=ready is None)
+        announce(services, job, has_ended=ready is None)
     return ready
-
-
-def _announce(services: Services, job: JobRecord, *, has_ended: bool) -> None:
-    services.queue.wake(job.id)
-    if has_ended:
-        export_trace(services, job)
 
 
 def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
@@ -251,7 +244,7 @@ def _plan_outside(step: StepContext) -> PreparedStep | None:
             return None
         ready = _reserve(connection, step)
     if ready is None:
-        _announce(step.services, step.job, has_ended=True)
+        announce(step.services, step.job, has_ended=True)
     return ready
 
 

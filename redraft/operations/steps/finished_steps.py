@@ -12,7 +12,7 @@ from redraft.domain.jobs.states import Step
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
 from redraft.operations.calls.model_calls import Outcome
 from redraft.operations.fault_points import FaultPoint, reached
-from redraft.operations.results.completion import complete, export_trace, is_end, needs_completion
+from redraft.operations.results.completion import announce, complete, is_end, needs_completion
 from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
@@ -52,9 +52,7 @@ def finish(step: StepContext, result: StepResult, following: PreparedStep | None
         _start_over(step, result.outcomes)
         return None
     reached(FaultPoint.STORED, step.job.id)
-    step.services.queue.wake(step.job.id)
-    if is_ours and result.values and is_end(result.values):
-        export_trace(step.services, step.job)
+    announce(step.services, step.job, has_ended=bool(is_ours and result.values and is_end(result.values)))
     if not is_ours:
         log.info("late_result_kept_in_ledger", job_id=step.job.id, step=step.job.step)
     return asked_at if is_ours else None

@@ -15,7 +15,7 @@ from redraft.domain.jobs.states import StopReason
 from redraft.errors import Unavailable
 from redraft.messages import StepMessage
 from redraft.operations.request_views import readable_request, step_iteration
-from redraft.operations.results.completion import close_orphaned_calls, complete, export_trace
+from redraft.operations.results.completion import announce, close_orphaned_calls, complete
 from redraft.operations.results.job_results import ending
 from redraft.operations.services import Services
 from redraft.operations.steps.leases import message_for
@@ -71,9 +71,6 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
         poison = due_steps.poison_jobs(connection, limit=_BATCH) if with_expired else []
         _clear_up(services, connection)
     ended = _end_all(services, late, _end_overdue) + _end_all(services, poison, _end_poison_job)
-    # Clients are woken after the commit, because they would read the old state before it
-    for job_id in ended:
-        services.queue.wake(job_id)
     return Leftovers(
         undelivered=_notify_all(services, [message for message in to_notify if message.job_id not in ended]),
         suspects=[message for message in suspects if message.job_id not in ended],
@@ -124,7 +121,7 @@ def _end_all(
             log.exception("job_cannot_be_ended", job_id=job_id)
             continue
         ended.append(job_id)
-        export_trace(services, job)
+        announce(services, job, has_ended=True)
     return ended
 
 

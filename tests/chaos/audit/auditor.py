@@ -211,10 +211,12 @@ def _rests_on(evaluation: Row, iteration: Row, rows: JobRows) -> bool:
     """Whether a verdict is the evaluator's reply; of several evaluators, or several replies, it lies between them."""
     request = rows.job["request"]
     place = iteration["number"], iteration["candidate"]
+    is_audit = evaluation["role"] == "audit"
+    reply = rows.ok(*place, "audit" if is_audit else "evaluate")
     if request["rubric"]:
-        return rows.ok(*place, "evaluate") is not None
-    if not request["evaluation"]["panel"] and request["evaluation"]["samples"] == 1:
-        return _score(rows.ok(*place, "evaluate")) == evaluation["score"]
+        return reply is not None
+    if is_audit or (not request["evaluation"]["panel"] and request["evaluation"]["samples"] == 1):
+        return _score(reply) == evaluation["score"]
     made = [
         call for call in rows.ledger if (call["iteration"], call["candidate"], call["step"]) == (*place, "evaluate")
     ]
@@ -235,6 +237,8 @@ def _tokens_grow(rows: JobRows) -> Iterator[str]:
     order = {"generate": 0, "evaluate": 1}
     by_step: dict[tuple[int, int], list[int]] = {}
     for call in rows.ledger:
+        if call["step"] == "audit":
+            continue
         # The step that evaluates an iteration makes the speculative calls of the next one
         step = (call["iteration"] - 1, 1) if is_speculative(call) else (call["iteration"], order[call["step"]])
         by_step.setdefault(step, []).append(call["lease_token"])
@@ -242,6 +246,11 @@ def _tokens_grow(rows: JobRows) -> Iterator[str]:
     for before, after in pairwise(steps):
         if max(by_step[before]) >= min(by_step[after]):
             yield f"step {after} was called for under a token no newer than that of step {before}"
+    # The audit comes after the loop, and a continuation after the audit
+    for call in rows.ledger:
+        evaluated = by_step.get((call["iteration"], order["evaluate"]), [0])
+        if call["step"] == "audit" and max(evaluated) >= call["lease_token"]:
+            yield f"the audit of iteration {call['iteration']} was called for under a token no newer than its verdict's"
 
 
 def events_are_gapless(rows: JobRows) -> Iterator[str]:
@@ -283,7 +292,7 @@ def result_is_the_best(rows: JobRows) -> Iterator[str]:
     scores = [
         (evaluation["score"], iteration["number"], iteration["answer"])
         for evaluation, iteration in _evaluated(rows)
-        if evaluation["score"] is not None
+        if evaluation["score"] is not None and evaluation["role"] != "audit"
     ]
     best = max((score for score, _, _ in scores), default=None)
     if job["best_score"] != best:

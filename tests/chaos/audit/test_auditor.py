@@ -119,6 +119,18 @@ def test_the_auditor_finds_what_is_wrong_with_a_job(sound: JobRows):
         assert words in found_in(damaged), name
 
 
+def test_the_auditor_knows_the_calls_and_the_verdicts_of_an_audit(driver: Driver, model_server: ModelServer):
+    job_id = driver.submit(instruct="[[case:audit]] Write.", iter_max=2, evaluation={"audit": "openai:other"})
+    driver.run(job_id)
+    rows = read_all(driver.services.database, model_server.requests())[job_id]
+    assert {"generate", "evaluate", "audit"} == {call["step"] for call in rows.ledger}
+    assert found_in(rows) == ""
+    rows.ledger = [
+        {**call, "lease_token": 0 if call["step"] == "audit" else call["lease_token"]} for call in rows.ledger
+    ]
+    assert "the audit of iteration 1 was called for under a token" in found_in(rows)
+
+
 def test_the_auditor_misses_jobs_that_were_accepted_and_knows_those_that_were_not(driver: Driver):
     plan = JobPlan("gone", "/v1/generate-answer", {}, is_impatient=False, cancel_after_s=None)
     driver.run_new(instruct="[[case:stranger]] Write a line.")

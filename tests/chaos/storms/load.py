@@ -41,6 +41,7 @@ _EXTRAS: tuple[Callable[[random.Random], dict[str, Any]], ...] = (
     lambda rng: {"evaluation": {"samples": rng.randint(2, 4)}},
     lambda rng: {"limits": {"deadline_s": rng.uniform(1, 8)}},
     lambda _: {"evaluation": {"when": "overlap"}},
+    lambda _: {"evaluation": {"audit": "openai:other"}},
     lambda rng: {"limits": {"deadline_s": 900, "max_tokens": rng.randint(800, 6000)}},
 )
 

@@ -191,9 +191,10 @@ def test_what_is_no_http_is_no_answer(answer: bytes):
 
 def test_a_closed_port_and_a_name_without_address_are_no_answers():
     # Bound, so that no other program listens there
-    with socket.socket() as closed, pytest.raises(Unavailable, match="cannot be connected"):
+    with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        post(Sender(HERE), f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        with pytest.raises(Unavailable, match="cannot be connected"):
+            post(Sender(HERE), f"http://127.0.0.1:{closed.getsockname()[1]}/")
     with pytest.raises(Unavailable, match="no address"):
         post(Sender(HERE, resolver=Names([])), "http://hooks.example/")
 
