@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from benchmarks.contenders import await_listeners, processes
 from benchmarks.loads import CRITERIA, task_of
 from benchmarks.parts import model_server, settings_for
 from redraft.domain.bulk.run_requests import CreateRun
+from redraft.domain.evaluation.rubrics import CriterionResult
 from redraft.domain.jobs.requests import GenerateAnswer, dump
 from redraft.operations.bulk import datasets, runs
 from redraft.operations.cursors import write_cursor
@@ -39,7 +41,26 @@ _TASK = "Explain in two sentences why the sky is blue, part NUMBER. " + "The rea
 _REQUEST = to_json(
     dump(GenerateAnswer(instruct=_TASK, eval_crit="Names scattering.", model="openai:w", evaluator_model="openai:j"))
 ).decode()
+_NAMES = ("correct", "brief", "example", "tone")
+_MET, _NOT_MET = (
+    to_json(
+        [
+            asdict(
+                CriterionResult(name, f"The answer is {name}.", "binary", 1, False, False, 1, name != failed, "Blue")
+            )
+            for name in _NAMES
+        ]
+    ).decode()
+    for failed in ("", "brief")
+)
 _RESULT = '{"final_answer":"Blue light is scattered most.","success":true,"final_score":0.9}'
+_CRITERIA_OF = (
+    ("", ""),
+    (" with a label", "?metadata.team=7"),
+    (" with an old label", "?metadata.old=1"),
+    (" of an outcome", "?outcome=not_accepted"),
+    (" with a word", "?q=sky"),
+)
 # One job per second, newest last. One job in ten has a history; all of the newest jobs have one.
 _JOBS = """
 INSERT INTO jobs (id, kind, status, stop_reason, created_at, started_at, finished_at, deadline_at, request, metadata,
@@ -58,9 +79,9 @@ FROM {series}, (SELECT 1 AS k UNION SELECT 2 UNION SELECT 3) AS k WHERE n % 10 =
 """
 _EVALUATIONS = """
 INSERT INTO evaluations (id, job_id, iteration_id, role, status, score, passed, reasoning, suggestions, profile,
-    evaluator_model, created_at)
+    evaluator_model, criteria, created_at)
 SELECT replace({id}, 'job_', 'eval_') || k.k, {id}, replace({id}, 'job_', 'itr_') || k.k, 'loop', 'ok', 0.3 * k.k,
-    k.k = 3, :answer, '[]', 'criteria', 'openai:judge', {at}
+    k.k = 3, :answer, '[]', 'criteria', 'openai:judge', CASE WHEN n / 10 % 4 = 0 THEN :not_met ELSE :met END, {at}
 FROM {series}, (SELECT 1 AS k UNION SELECT 2 UNION SELECT 3) AS k WHERE n % 10 = 0 OR n > :count - 500
 """
 _COMMON = {
@@ -165,10 +186,15 @@ def _paths(count: int) -> list[tuple[str, str]]:
         ("… with a word of no job", "/jobs?q=zebra"),
         ("… with a word of no job, failed", "/jobs?q=zebra&outcome=failed"),
         ("… with a word of no job and a label", "/jobs?q=zebra+team%3D7"),
+        ("… that do not meet a criterion", "/jobs?not_met=The+answer+is+brief."),
+        ("… that do not meet a criterion, with a label", "/jobs?not_met=The+answer+is+brief.&metadata.team=7"),
+        ("… that do not meet an unknown criterion", "/jobs?not_met=none"),
+        ("… with two labels of old jobs", "/jobs?metadata.old=1&metadata.team=7"),
         *((f"… all by {sort}", f"/jobs?sort={sort}") for sort in ("best", "worst", "cost", "duration")),
         ("… all by cost, in the middle", f"/jobs?sort=cost&after={deep}"),
         ("… accepted, by cost", "/jobs?sort=cost&outcome=accepted"),
         ("… with a label, by cost", "/jobs?sort=cost&metadata.team=7"),
+        *((f"/jobs/criteria{words}", f"/jobs/criteria{query}") for words, query in _CRITERIA_OF),
         ("delete all, asked", "/jobs/bulk?do=delete&filters="),
         ("/new", "/new"),
         ("/new from a job", f"/new?from={job_id(count - 1)}"),
@@ -187,7 +213,14 @@ def _run_paths(run_id: str) -> list[tuple[str, str]]:
 
 def _fill(database: Database, count: int) -> None:
     words = {**_COMMON, **(_SQLITE if database.is_sqlite else _POSTGRESQL)}
-    given = {"count": count, "request": _REQUEST, "result": _RESULT, "answer": "Blue light is scattered most. " * 20}
+    given = {
+        "met": _MET,
+        "not_met": _NOT_MET,
+        "count": count,
+        "request": _REQUEST,
+        "result": _RESULT,
+        "answer": "Blue light is scattered most. " * 20,
+    }
     for first in range(1, count + 1, _ROWS_AT_ONCE):
         for statement in (_JOBS, _ITERATIONS, _EVALUATIONS):
             filled = statement.format(**words)

@@ -7,12 +7,18 @@ from alembic import op
 
 
 def create_index(
-    name: str, table: str, columns: Sequence[str | sa.TextClause], *, where: str | None = None, unique: bool = False
+    name: str,
+    table: str,
+    columns: Sequence[str | sa.TextClause],
+    *,
+    where: str | None = None,
+    unique: bool = False,
+    include: Sequence[str] = (),
 ) -> None:
     """Build an index on a table that may be large, while other processes read and write the table.
 
     On PostgreSQL, this commits the earlier changes of the migration. So it is the
-    last or the only call of a migration.
+    last or the only call of a migration. Only PostgreSQL has columns to `include`.
     """
     condition = None if where is None else sa.text(where)
     if op.get_bind().dialect.name != "postgresql":
@@ -21,7 +27,8 @@ def create_index(
     with op.get_context().autocommit_block():
         # An interrupted upgrade leaves an invalid index
         op.drop_index(name, table_name=table, if_exists=True, postgresql_concurrently=True)
-        op.create_index(name, table, columns, unique=unique, postgresql_where=condition, postgresql_concurrently=True)
+        options = {"postgresql_include": list(include), "postgresql_where": condition, "postgresql_concurrently": True}
+        op.create_index(name, table, columns, unique=unique, **options)
 
 
 def drop_index(name: str, table: str) -> None:

@@ -22,7 +22,7 @@ from redraft.reports.tables import AnyTables, RunTables
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
-Links = Mapping[str, Callable[[str], str]]
+Links = Mapping[str, Callable[[str], str | None]]
 """For each section key, a function that returns the URL for a cell in the first column of the section's tables."""
 
 

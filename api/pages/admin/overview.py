@@ -7,21 +7,28 @@ from fastapi import Request, Response
 from markupsafe import Markup
 
 from api.dependencies import ContextOf
+from api.pages.jobs.job_filters import outcome_words
 from api.pages.parts.filters import count, usd
 from api.pages.parts.rendering import page, pages_router
 from api.pages.parts.trend_charts import Column, draw_bars, draw_shares
+from redraft.domain.jobs.states import Outcome
 from redraft.operations.admin import overview
 from redraft.operations.admin.overview import EndedJobs, Period
 
 router = pages_router()
 
+# The outcomes of ended jobs with their words, in the order of the bars
+_OUTCOMES = {
+    each.value: outcome_words(each)
+    for each in (Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED, Outcome.FAILED, Outcome.CANCELED)
+}
 _NAMES: Mapping[Period, str] = {"hour": "%H:00", "day": "%m-%d"}
 
 
 @router.get("/")
 def show_overview(request: Request, context: ContextOf, by: Period = "hour") -> Response:
     view = overview.view_overview(context.services, by)
-    shown: dict[str, Any] = {"by": by, "name_form": _NAMES[by], "charts": ()}
+    shown: dict[str, Any] = {"by": by, "name_form": _NAMES[by], "charts": (), "outcomes": _OUTCOMES}
     if view.activity:
         shown["charts"] = _charts(view.activity.figures.history, _NAMES[by])
     return page(
@@ -51,13 +58,12 @@ def _say_count(tick: float) -> str:
 
 
 def _parts(each: EndedJobs) -> dict[str, float]:
-    others = each.succeeded - each.accepted
-    return {"accepted": each.accepted, "missed": others, "failed": each.failed, "canceled": each.canceled}
+    return {name: getattr(each, name) for name in _OUTCOMES}
 
 
 def _outcomes(each: EndedJobs) -> str:
-    words = (f"{count(int(number))} {name}" for name, number in _parts(each).items() if number)
-    return ", ".join(words).replace("missed", "not accepted or not evaluated") or "none ended"
+    words = (f"{count(int(number))} {_OUTCOMES[name]}" for name, number in _parts(each).items() if number)
+    return ", ".join(words) or "none ended"
 
 
 def _acceptance(each: EndedJobs) -> str:

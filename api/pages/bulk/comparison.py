@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 from anyio import to_thread
 from fastapi import Depends, Query, Request, Response
@@ -13,7 +14,9 @@ from api.pages.bulk.run import REPORTED_AT_ONCE
 from api.pages.parts.answer_diffs import ShownDiff, compare_answers
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.domain.bulk.comparison_metrics import Metric
+from redraft.domain.bulk.criteria_comparison import ComparedCriterion
 from redraft.domain.bulk.row_alignment import Change
+from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.comparison_matrix import RUNS_MAX, Matrix, RowQuery, Sort, compare_runs
@@ -26,6 +29,8 @@ router = pages_router("/runs/compare")
 
 _ROWS = 50
 _CHOICES = 100
+_CRITERIA = 20
+_BECAME = ("not_met", "met")
 _GROUPS = {
     "changed": frozenset(each for each in Change if each.is_change),
     "worse": frozenset({Change.NEWLY_FAILING, Change.VERDICT_LOST, Change.LOWER}),
@@ -46,10 +51,12 @@ RunIds = Annotated[list[str], Query(max_length=10)]
 def read_query(
     change: Annotated[list[str], Query(max_length=10)] = [],  # noqa: B006
     label: Annotated[str, Query(max_length=600)] = "",
+    criterion: Annotated[str | None, Query(max_length=2000)] = None,
+    became: Literal["met", "not_met"] = "not_met",
     sort: Sort = "change",
     after: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
 ) -> RowQuery:
-    return RowQuery(_changes(change), _metadata(label), sort, after, _ROWS)
+    return RowQuery(_changes(change), _metadata(label), criterion, became == "met", sort, after, _ROWS)
 
 
 @router.get("")
@@ -111,6 +118,8 @@ def _shown(request: Request, matrix: Matrix | None, query: RowQuery) -> dict[str
     groups = [(name, name, sum(matrix.counts.get(each, 0) for each in group)) for name, group in _GROUPS.items()]
     return {
         "figures": figures,
+        "by_criterion": [_criterion(request, each) for each in matrix.criteria[:_CRITERIA]],
+        "chosen": query,
         "filters": [*groups, *filters],
         "total": sum(matrix.counts.values()),
         "next_address": address(request, after=query.after + _ROWS) if has_more else None,
@@ -119,6 +128,23 @@ def _shown(request: Request, matrix: Matrix | None, query: RowQuery) -> dict[str
         "label": request.query_params.get("label", ""),
         "sort": query.sort,
         "sorts": SORTS,
+    }
+
+
+def _criterion(request: Request, found: ComparedCriterion) -> dict[str, Any]:
+    """Return the counts and differences of a criterion in words, with links to the rows behind them."""
+    name = found.text[:STATEMENT_CHARS]
+    rows = [(became, address(request, criterion=name, became=became, change=None, after=None)) for became in _BECAME]
+    numbers = (len(found.newly_not_met), len(found.newly_met))
+    words = [(rate, wording.share(rate.returned)) if rate else None for rate in found.rates]
+    changes = [
+        each and f"{wording.points(each.value)} ({wording.span(each, wording.points)})" for each in found.differences
+    ]
+    return {
+        "text": found.text,
+        "items": urlencode({"not_met": name}),
+        "rates": list(zip(words, [None, *changes], strict=True)),
+        "changed": [(number, *each) for number, each in zip(numbers, rows, strict=True) if number],
     }
 
 

@@ -16,6 +16,7 @@ from api.pages.bulk.run_forms import read_resume
 from api.pages.parts.forms import FormOf
 from api.pages.parts.rendering import address, page, pages_router, see_other
 from api.routes.bulk.run_results import ItemStatus
+from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.bulk import deletion, run_listing, runs
@@ -61,16 +62,27 @@ def _settings(run: Run) -> list[tuple[str, str]]:
 
 
 def _report(services: Services, run_id: str) -> tuple[Markup, list[tuple[str, str]]]:
-    """Render the report, with links from its error groups and examples to the items. Also return its sections."""
+    """Render the report, with links from criteria, errors and examples to the items. Also return its sections."""
     items = f"/runs/{run_id}/items"
     tables = run_tables(services, run_id)
+    failing = {rate.text for rate in tables.report.criteria if rate.not_met}
 
     def row(name: str) -> str:
-        return f"{items}?{urlencode({'row': _REPEAT.sub('', name)})}"
+        return _link(items, row=_REPEAT.sub("", name))
 
-    links = {"lowest": row, "helped": row, "hurt": row}
-    body = render_body(tables, {"errors": lambda code: f"{items}?{urlencode({'error_code': code})}", **links})
+    def criterion(text: str) -> str | None:
+        return _link(items, not_met=text[:STATEMENT_CHARS]) if text in failing else None
+
+    def error(code: str) -> str:
+        return _link(items, error_code=code)
+
+    links = {"criteria": criterion, "errors": error, "lowest": row, "helped": row, "hurt": row}
+    body = render_body(tables, links)
     return body, [(section.key, section.title) for section in run_report(tables).sections]
+
+
+def _link(path: str, **query: str) -> str:
+    return f"{path}?{urlencode(query)}"
 
 
 def get_chosen(
@@ -78,8 +90,9 @@ def get_chosen(
     accepted: Literal["yes", "no"] | None = None,
     error_code: Annotated[str | None, Query(max_length=100)] = None,
     row: Annotated[str | None, Query(max_length=2000)] = None,
+    not_met: Annotated[str | None, Query(max_length=2000)] = None,
 ) -> ItemFilter:
-    return ItemFilter(tuple(status), None if accepted is None else accepted == "yes", error_code, row)
+    return ItemFilter(tuple(status), None if accepted is None else accepted == "yes", error_code, row, not_met)
 
 
 @router.get("/items")

@@ -36,6 +36,7 @@ FILTERS = {
     "status": "Status",
     "after": "Place in the list",
     "q": "Search",
+    "not_met": "Criterion not met",
     "within": "Created in the",
     "sort": "Order",
 }
@@ -52,7 +53,7 @@ SORTS: Mapping[Sort, str] = {
     "cost": "highest cost",
     "duration": "longest",
 }
-_SEARCHES = frozenset({"q", "within", "sort"})
+_SEARCHES = frozenset({"q", "not_met", "within", "sort"})
 _FIELDS_MAX = 100
 _JOB = re.compile(r"job_[0-9a-f]{32}")
 _SEARCH_CHARS = 500
@@ -125,7 +126,7 @@ def _unknown_choice(pairs: Pairs) -> Iterator[FieldError]:
 
 
 def _searched(criteria: JobFilter, given: Mapping[str, str]) -> JobFilter:
-    """Add the text of the search, the time span and the order, which only the pages have."""
+    """Add the text of the search, the criterion, the time span and the order, which only the pages have."""
     search = read_search(given.get("q", "")[:_SEARCH_CHARS])
     since = criteria.created_after
     if span := WITHIN.get(given.get("within", "")):
@@ -136,6 +137,7 @@ def _searched(criteria: JobFilter, given: Mapping[str, str]) -> JobFilter:
         metadata={**(criteria.metadata or {}), **search.metadata} or None,
         id_prefix=search.id_prefix,
         words=search.words,
+        not_met=given.get("not_met") or None,
         sort=cast("Sort", given.get("sort", "time")),
     )
 
@@ -189,7 +191,7 @@ def chips(request: Request) -> list[tuple[str, str]]:
             others = urlencode([*pairs[:at], *pairs[at + 1 :]])
             label = FILTERS.get(name, name.removeprefix(METADATA))
             words = {"stop_reason": ending, "outcome": outcome_words, "sort": _sort_words}.get(name, str)(value)
-            found.append((f"{label}: {words}", f"/jobs?{others}" if others else "/jobs"))
+            found.append((f"{label}: {words}", f"{request.url.path}?{others}".removesuffix("?")))
     return found
 
 

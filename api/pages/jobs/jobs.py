@@ -60,7 +60,7 @@ def _find_lines(request: Request, services: Services) -> tuple[JobLines, JobFilt
     params = request.query_params
     criteria, cursor, shown = read_filter(params.multi_items()), params.get("after"), params.get("shown")
     # An open page reloads only the jobs that it shows, because new jobs would move a row that a user is about to click
-    if shown and not criteria.words and criteria.sort == "time":
+    if shown and not criteria.is_searched and criteria.sort == "time":
         return job_lists.refresh(services, criteria, read_shown(shown), cursor), criteria
     return job_lists.list_lines(services, criteria, cursor), criteria
 
@@ -86,6 +86,17 @@ def _context(request: Request, services: Services, found: JobLines, criteria: Jo
         "stop_reasons": [each.value for each in StopReason],
         "kinds": [each.value for each in JobKind],
     }
+
+
+@router.get("/jobs/criteria")
+def show_criteria(request: Request, services: ServicesOf) -> Response:
+    """Show how many of the returned answers of a list of jobs meet each criterion."""
+    pairs = filters_of(request.query_params.multi_items())
+    rates = job_lists.rate_criteria(services, read_filter(pairs))
+    others = [pair for pair in pairs if pair[0] not in {"not_met", "sort", "order", "limit"}]
+    links = {each.statement: f"/jobs?{urlencode([*others, ('not_met', each.statement)])}" for each in rates.counts}
+    view: dict[str, Any] = {"chips": chips(request), "quick": quick_chips(request, services), "links": links}
+    return page(request, "jobs/criteria.html", rates=rates, filters=urlencode(pairs), **view)
 
 
 @router.get("/jobs/{job_id}/beside")

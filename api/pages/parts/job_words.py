@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.pages.parts.filters import score
+from redraft.domain.evaluation.rubrics import FAULT_ABSENT
 from redraft.domain.evaluation.scores import meets
 from redraft.domain.jobs.states import JobKind, StopReason, describe_stop_reason
 from redraft.operations.jobs.iterations import CriterionOutcome, Evaluation, EvaluatorVerdict
@@ -79,7 +80,7 @@ def beside_criteria(evaluation: Evaluation) -> list[str]:
 
 def _name(found: CriterionOutcome) -> str:
     text = found.text.strip().rstrip(".") or found.id
-    return f"it must not be true that: {text}" if found.weight < 0 else text
+    return FAULT_ABSENT + text if found.weight < 0 else text
 
 
 def held_back(stop_reason: str, lacks: Sequence[str]) -> str:

@@ -22,6 +22,10 @@ CRITERIA_MAX = 50
 SCALE_TOP = 5
 # The lowest level that passes. 5 would make "good, with a small gap" a failure.
 SCALE_PASS = 4
+# What must hold, before the text of a fault
+FAULT_ABSENT = "it must not be true that: "
+# Lists know a criterion by so much of its statement, because jobs with different rubrics may share an id
+STATEMENT_CHARS = 300
 
 CriterionKind = Literal["binary", "scale", "check"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -152,7 +156,7 @@ class CriterionResult:
     def name(self) -> str:
         """The statement that has to hold, for prompts."""
         text = self.text.strip().rstrip(".") or self.id
-        return f"it must not be true that: {text}" if self.weight < 0 else text
+        return FAULT_ABSENT + text if self.weight < 0 else text
 
 
 def result_of(criterion: Criterion, value: float | None, *, evidence: str = "", gap: str = "") -> CriterionResult:

@@ -24,7 +24,10 @@ from redraft.storage.engine.columns import Period, database_time
 
 _JOBS = 8
 _RUNS = 5
-_SUMMED = ("ended", "succeeded", "failed", "canceled", "accepted", "cost_nano_usd", "unpriced_calls")
+_SUMMED = (
+    *("ended", "succeeded", "failed", "canceled", "accepted", "not_evaluated"),
+    *("cost_nano_usd", "unpriced_calls"),
+)
 _HISTORY: Mapping[Period, tuple[int, timedelta]] = {"hour": (24, timedelta(hours=1)), "day": (14, timedelta(days=1))}
 _LABELS: Mapping[Period, str] = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d"}
 _STARTER = {True: "redraft serve", False: "redraft worker"}
@@ -49,7 +52,10 @@ _TINY = Problem(
 
 @dataclass(frozen=True, slots=True)
 class EndedJobs:
-    """The jobs that ended in an hour or on a day, in UTC. `cost_usd` is None if the price of any call is unknown."""
+    """The jobs that ended in an hour or on a day, in UTC, by outcome.
+
+    `succeeded` is the sum of the outcomes with an answer. `cost_usd` is None if the price of any call is unknown.
+    """
 
     begin: datetime
     ended: int
@@ -57,7 +63,12 @@ class EndedJobs:
     failed: int
     canceled: int
     accepted: int
+    not_evaluated: int
     cost_usd: str | None
+
+    @property
+    def not_accepted(self) -> int:
+        return self.succeeded - self.accepted - self.not_evaluated
 
     @property
     def accepted_percent(self) -> int | None:

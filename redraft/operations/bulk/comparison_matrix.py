@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from redraft.domain.bulk.comparison import Comparison, compare, verdicts_of
 from redraft.domain.bulk.comparison_metrics import Metric, mean_cost, metrics_of, summarise
+from redraft.domain.bulk.criteria_comparison import ComparedCriterion, compare_criteria
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row
 from redraft.domain.bulk.row_alignment import Change, RowPair, align
+from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import ensure_different, facts_of
@@ -27,10 +29,16 @@ Sort = Literal["change", "difference", "score", "cost", "time", "row"]
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """The rows to show: those with one of the changes and with all metadata. Without changes: all rows."""
+    """The rows to show: those with one of the changes and with all metadata. Without changes: all rows.
+
+    `criterion`, a statement, keeps the rows whose verdict on it has changed: those that newly meet it if `is_met`, or
+    else those that do not meet it any more.
+    """
 
     changes: frozenset[Change] = frozenset()
     metadata: Mapping[str, str] | None = None
+    criterion: str | None = None
+    is_met: bool = False
     sort: Sort = "change"
     after: int = 0
     limit: int = 50
@@ -78,6 +86,7 @@ class Matrix:
     rows: Sequence[MatrixRow]
     number: int
     counts: Mapping[Change, int]
+    criteria: Sequence[ComparedCriterion]
 
 
 def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) -> Matrix:
@@ -93,11 +102,13 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
     baseline, new = (facts_of(services, each) for each in all_runs[:2])
     tables = ComparisonTables(baseline, new, against[0].comparison)
     grouped = [by_row(each) for each in outcomes]
-    kept = _kept(services, run_ids, pairs, query)
+    criteria = compare_criteria(outcomes)
+    kept = _with_changed_criterion(_kept(services, run_ids, pairs, query), criteria, query)
     rows = [MatrixRow(pair, tuple(_cell(each.get(pair.custom_id)) for each in grouped)) for pair in kept]
     rows = _sorted(rows, query.sort)[query.after : query.after + query.limit]
     counts = Counter(pair.change for pair in pairs)
-    return Matrix(against, notes_of(tables), sides_of(tables), _with_texts(services, run_ids, rows), len(kept), counts)
+    shown = _with_texts(services, run_ids, rows)
+    return Matrix(against, notes_of(tables), sides_of(tables), shown, len(kept), counts, criteria)
 
 
 def _check(run_ids: Sequence[str]) -> None:
@@ -119,6 +130,18 @@ def _kept(services: Services, run_ids: Sequence[str], pairs: Sequence[RowPair], 
         names = [stored.rows_with_metadata(connection, runs.find(connection, each), query.metadata) for each in run_ids]
     wanted = set[str]().union(*names)
     return [pair for pair in found if pair.custom_id in wanted]
+
+
+def _with_changed_criterion(
+    pairs: list[RowPair], criteria: Sequence[ComparedCriterion], query: RowQuery
+) -> list[RowPair]:
+    if query.criterion is None:
+        return pairs
+    wanted = set[str]()
+    for each in criteria:
+        if each.text[:STATEMENT_CHARS] == query.criterion:
+            wanted |= each.newly_met if query.is_met else each.newly_not_met
+    return [pair for pair in pairs if pair.custom_id in wanted]
 
 
 def _cell(items: Sequence[ItemOutcome] | None) -> Cell | None:

@@ -220,8 +220,8 @@ def list_items(
         found = stored.list_items(connection, run, chosen, after=after, before=before, limit=limit + 1)
         shown = found[:limit] if before is None else found[-limit:]
         scores = stored.scores(connection, [item["job_id"] for item in shown if item["job_id"]])
-        # Only filters by error or row need a query, because the counts of the run contain all other numbers
-        is_counted = chosen.error_code is not None or chosen.custom_id is not None
+        # Only these filters need a query, because the counts of the run contain all other numbers
+        is_counted = any(each is not None for each in (chosen.error_code, chosen.custom_id, chosen.not_met))
         total = stored.count_items(connection, run, chosen) if is_counted else None
     has_more = len(found) > limit
     return ItemPage(

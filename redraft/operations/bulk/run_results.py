@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport, report_on
+from redraft.domain.evaluation.rubrics import FAULT_ABSENT
 from redraft.operations.bulk.runs import find
 from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
@@ -230,7 +231,7 @@ def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None)
 
 def statement(criterion: Mapping[str, Any]) -> str:
     text = criterion["text"] or criterion["id"]
-    return f"it must not be true that: {text}" if criterion["weight"] < 0 else text
+    return FAULT_ABSENT + text if criterion["weight"] < 0 else text
 
 
 def _labels(fields: Mapping[str, Any]) -> dict[str, Any]:

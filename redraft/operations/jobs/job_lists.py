@@ -18,10 +18,13 @@ from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
 from redraft.storage.jobs import job_lists
-from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.criterion_verdicts import CriterionCount, count_verdicts
+from redraft.storage.jobs.job_filters import JobFilter, positions
 from redraft.storage.jobs.job_lists import JobRow
 
 COUNT_MAX = 100_000
+RATED_MAX = 1000
+"""The maximum number of jobs whose verdicts are counted by criterion. No table has the verdicts one by one."""
 BATCH = 500
 # A proxy gives up a request that takes too long, so a request handles one batch, and the page requests the next one
 BATCH_S = 5.0
@@ -86,6 +89,20 @@ class JobLines:
 
 
 @dataclass(frozen=True, slots=True)
+class CriteriaRates:
+    """The counts of each criterion, the one that most answers do not meet first.
+
+    Attributes:
+        searched: the number of jobs that were read, the newest ones of the list.
+        is_whole: whether these are all jobs of the list.
+    """
+
+    counts: Sequence[CriterionCount]
+    searched: int
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ActionResult:
     """The result of an action on a batch: counts of changed and unchanged jobs, and the cursor of the next batch."""
 
@@ -99,7 +116,7 @@ def list_lines(services: Services, criteria: JobFilter, cursor: str | None = Non
     criteria = replace(criteria, after=read_cursor(cursor))
     if criteria.sort != "time" and not criteria.is_narrowed:
         return _all_by(services, criteria)
-    if criteria.words or criteria.sort != "time":
+    if criteria.is_searched or criteria.sort != "time":
         return _search(services, criteria)
     with services.database.read() as connection:
         rows = job_lists.page(connection, criteria)
@@ -131,6 +148,19 @@ def _all_by(services: Services, criteria: JobFilter) -> JobLines:
     return JobLines(_lines(page, scores), next_cursor(rows, criteria.limit))
 
 
+def rate_criteria(services: Services, criteria: JobFilter) -> CriteriaRates:
+    """Count the verdicts on the criteria of the returned answers of the newest jobs of the list."""
+    criteria = replace(criteria, sort="time", newest_first=True, after=None, limit=RATED_MAX)
+    with services.database.read() as connection:
+        if criteria.is_searched:
+            ids, searched, last = job_lists.search_ids(connection, criteria)
+        else:
+            ids = [job_id for _, job_id in positions(connection, criteria, extra=1)]
+            searched, last = min(len(ids), RATED_MAX), len(ids) > RATED_MAX
+        counts = count_verdicts(connection, ids[:RATED_MAX])
+    return CriteriaRates(counts, searched, is_whole=not last)
+
+
 def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_id: str, *, is_next: bool) -> str | None:
     """Return the id of the job after or before a job in a list, or None.
 
@@ -153,7 +183,7 @@ def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], curso
     with services.database.read() as connection:
         page = job_lists.by_ids(connection, shown, newest_first=criteria.newest_first)
         scores = job_lists.scores(connection, [row.id for row in page])
-        found = job_lists.positions(connection, criteria, extra=1)
+        found = positions(connection, criteria, extra=1)
     more = 0 if cursor else len({job_id for _, job_id in found[: criteria.limit]} - set(shown))
     following = write_cursor(page[-1].created_at, page[-1].id) if page and len(found) > criteria.limit else None
     return JobLines(_lines(page, scores), following, more)
@@ -194,7 +224,7 @@ def _task(beginning: str) -> str:
 def freeze(services: Services, criteria: JobFilter) -> JobFilter:
     """Return the same filter without jobs that are created from now on, since the user has not seen them."""
     with services.database.read() as connection:
-        newest = job_lists.positions(connection, replace(criteria, newest_first=True, after=None, limit=1))
+        newest = positions(connection, replace(criteria, newest_first=True, after=None, limit=1))
     return replace(criteria, created_before=newest[0][0] + timedelta(milliseconds=1)) if newest else criteria
 
 
@@ -225,7 +255,7 @@ def act_on_matching(
     if wanted is None:
         return ActionResult(0, 0, None)
     with services.database.read() as connection:
-        found = job_lists.positions(connection, wanted)
+        found = positions(connection, wanted)
     done, seen = _act_on(services, action, [job_id for _, job_id in found])
     is_over = seen == len(found) < batch
     return ActionResult(done, seen - done, None if is_over or not seen else write_cursor(*found[seen - 1]))

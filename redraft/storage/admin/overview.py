@@ -58,19 +58,28 @@ def sum_up_ended(connection: Connection, period: Period, *, since: datetime) -> 
         func.count().label("ended"),
         *(func.count().filter(jobs.c.status == status).label(status) for status in statuses),
         func.count().filter(jobs.c.stop_reason == "accepted").label("accepted"),
+        func.count().filter(_has_no_verdict(jobs), jobs.c.stop_reason != "accepted").label("not_evaluated"),
         *(func.coalesce(func.sum(jobs.c[name]), 0).label(name) for name in ("cost_nano_usd", "unpriced_calls")),
         since=since,
     ).subquery("sums")
     # Only the results of continued jobs show whether they are accepted, and results are in no index
     continued = jobs.alias("continued")
-    counted = _by_period(connection, continued, period, func.count().label("number"), since=since)
+    numbers = (func.count().label("number"), func.count().filter(_has_no_verdict(continued)).label("without_verdict"))
+    counted = _by_period(connection, continued, period, *numbers, since=since)
     kept = counted.where(has_kept_acceptance(connection, continued)).subquery("kept")
-    accepted = sums.c.accepted + func.coalesce(kept.c.number, 0)
-    others = [column for column in sums.c if column.name != "accepted"]
-    query = select(*others, accepted.label("accepted")).outerjoin_from(sums, kept, sums.c.period == kept.c.period)
+    corrected = {
+        "accepted": sums.c.accepted + func.coalesce(kept.c.number, 0),
+        "not_evaluated": sums.c.not_evaluated - func.coalesce(kept.c.without_verdict, 0),
+    }
+    columns = [corrected.get(column.name, column).label(column.name) for column in sums.c]
+    query = select(*columns).outerjoin_from(sums, kept, sums.c.period == kept.c.period)
     rows = fetch_all(connection, query.order_by(sums.c.period))
     # On PostgreSQL the sum of bigint values is numeric
     return [{name: value if name == "period" else int(value) for name, value in row.items()} for row in rows]
+
+
+def _has_no_verdict(table: FromClause) -> ColumnElement[bool]:
+    return and_(table.c.status == "succeeded", table.c.best_score.is_(None))
 
 
 def _by_period(

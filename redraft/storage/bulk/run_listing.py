@@ -15,6 +15,7 @@ from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_item
 from redraft.storage.engine.columns import database_time, text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
+from redraft.storage.jobs.criterion_verdicts import does_not_meet
 from redraft.storage.jobs.job_filters import metadata_conditions
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 
@@ -40,12 +41,14 @@ class ItemFilter:
     """The filter of a list of items. None matches all items.
 
     `error_code` is a code of the error groups of the report. `custom_id` is the id of a row, or its line: `line 4`.
+    `not_met` is the statement of a criterion that the returned answer does not meet.
     """
 
     statuses: tuple[str, ...] = ()
     is_accepted: bool | None = None
     error_code: str | None = None
     custom_id: str | None = None
+    not_met: str | None = None
 
 
 def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[str, str]:
@@ -124,6 +127,8 @@ def _conditions(connection: Connection, chosen: ItemFilter) -> list[ColumnElemen
         found.append(_has_error(connection, chosen.error_code))
     if chosen.custom_id is not None:
         found.append(_is_named(chosen.custom_id))
+    if chosen.not_met is not None:
+        found.append(does_not_meet(connection, chosen.not_met))
     return found
 
 

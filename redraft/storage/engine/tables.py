@@ -1,5 +1,7 @@
 """The tables of jobs. `migrations/` creates all tables; a test checks that both define the same schema."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from redraft.storage.engine.columns import CleanText, DbNow, Json, SearchableJson, UtcTime
@@ -16,7 +18,7 @@ metadata = sa.MetaData(
 
 
 def partial_index(
-    name: str, *columns: str | sa.TextClause | sa.Column[str], where: str, unique: bool = False
+    name: str, *columns: str | sa.TextClause | sa.Column[Any], where: str, unique: bool = False
 ) -> sa.Index:
     """Return an index of the rows that meet a condition. SQLAlchemy has one argument per dialect for the condition."""
     return sa.Index(name, *columns, unique=unique, postgresql_where=sa.text(where), sqlite_where=sa.text(where))
@@ -29,6 +31,10 @@ ENDED = "finished_at IS NOT NULL"
 SCORED = f"{ENDED} AND best_score IS NOT NULL"
 # The duration of an ended job. SQLite stores times as texts
 DURATIONS = {"postgresql": "finished_at - created_at", "sqlite": "julianday(finished_at) - julianday(created_at)"}
+# The conditions of the indexes of labels, by database
+_SIZE = "octet_length(CAST(metadata AS TEXT))"
+LABELLED = {"postgresql": f"metadata <> '{{}}' AND {_SIZE} <= 1000", "sqlite": "metadata <> '{}'"}
+LONG_LABELS = f"{_SIZE} > 1000"
 _LIVE = "status IN ('queued', 'running')"
 # The outcome of a job, as far as its columns show it: only the result of a continued job shows whether its answer is
 # still accepted. Queries must repeat this text exactly, because SQLite does not use the index for another text
@@ -107,7 +113,7 @@ jobs = sa.Table(
     # A covering index: sums of usage and outcomes are read from it without the table
     partial_index(
         "ix_jobs_ended",
-        *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls"),
+        *("finished_at", "status", "stop_reason", "cost_nano_usd", "unpriced_calls", "best_score"),
         where=ENDED,
     ),
     # The orders of the job list. These indexes have ended jobs only, so the steps of a job do not update them.
@@ -138,10 +144,18 @@ sa.Index(
 for _dialect, _duration in DURATIONS.items():
     partial_index("ix_jobs_duration", sa.text(f"({_duration})"), jobs.c.id, where=ENDED).ddl_if(dialect=_dialect)
 
-# SQLite has no index of the pairs. It scans this index, which is far smaller than the table
-sa.Index("ix_jobs_labels", jobs.c.metadata, jobs.c.id, sqlite_where=sa.text("metadata <> '{}'")).ddl_if(
-    dialect="sqlite"
-)
+# Covering indexes: jobs with a label are found in the order of time without the table. PostgreSQL refuses an entry of
+# more than 2,700 bytes, so it has another index, without the labels, for the few jobs with long labels
+sa.Index(
+    "ix_jobs_labels",
+    *(jobs.c.created_at, jobs.c.id),
+    postgresql_include=["metadata"],
+    postgresql_where=sa.text(LABELLED["postgresql"]),
+).ddl_if(dialect="postgresql")
+partial_index("ix_jobs_long_labels", jobs.c.created_at, jobs.c.id, where=LONG_LABELS).ddl_if(dialect="postgresql")
+sa.Index(
+    "ix_jobs_labels", *(jobs.c.created_at, jobs.c.id, jobs.c.metadata), sqlite_where=sa.text(LABELLED["sqlite"])
+).ddl_if(dialect="sqlite")
 
 attachments = sa.Table(
     "attachments",

@@ -11,7 +11,8 @@ from pydantic_core import to_json
 from redraft.domain.jobs.states import JobKind, Outcome
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import ListPosition, is_after_position, is_between, matches
-from redraft.storage.engine.tables import OTHER_KINDS, OUTCOME_GROUP, jobs
+from redraft.storage.engine.tables import LABELLED, LONG_LABELS, OTHER_KINDS, OUTCOME_GROUP, jobs
+from redraft.storage.jobs.criterion_verdicts import does_not_meet
 
 _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
 _CONTINUED = "continued"
@@ -26,8 +27,9 @@ Sort = Literal["time", "best", "worst", "cost", "duration"]
 class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
-    `is_continued` narrows `outcomes`; see `split_by_order`. `words` are contained in the task or in the answer. No
-    index has the words, because its upkeep would slow down every submission and every end of a job.
+    `is_continued` narrows `outcomes`, and `has_long_labels` narrows `metadata`; see `split_by_order`. `words` are
+    contained in the task or in the answer, and `not_met` is the statement of a criterion that the answer does not meet.
+    No index has these, because its upkeep would slow down every submission and every end of a job.
     """
 
     statuses: tuple[str, ...] = ()
@@ -40,8 +42,10 @@ class JobFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
+    has_long_labels: bool | None = None
     id_prefix: str | None = None
     words: tuple[str, ...] = ()
+    not_met: str | None = None
     sort: Sort = "time"
     newest_first: bool = True
     after: ListPosition | None = None
@@ -50,6 +54,17 @@ class JobFilter:
     @property
     def is_narrowed(self) -> bool:
         return replace(self, sort="time", newest_first=True, after=None, limit=20) != JobFilter()
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether jobs have to be read one after another to find those that match."""
+        return bool(self.words) or self.not_met is not None
+
+    @property
+    def has_only_labels(self) -> bool:
+        """Whether an index of labels in the order of time has all that the filter needs."""
+        others = replace(self, metadata=None, has_long_labels=None, created_after=None, created_before=None)
+        return bool(self.metadata) and not others.is_narrowed
 
 
 def in_order(query: Any, *, newest_first: bool) -> Any:
@@ -65,25 +80,42 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
         found.append(sa.or_(*(_has_outcome(connection, each, criteria) for each in criteria.outcomes)))
     found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
-        # The same text as in the partial index, because SQLite does not use the index for another text
-        found.append(sa.text(OTHER_KINDS))  # pyright: ignore[reportArgumentType]
+        found.append(_literal(OTHER_KINDS))
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
-    found.extend(metadata_conditions(connection, criteria.metadata or {}))
+    found.extend(_has_labels(connection, criteria))
     if criteria.id_prefix:
         # Ids have hexadecimal digits, so all ids with this beginning sort before it with a "g"
         found.append(sa.and_(jobs.c.id >= criteria.id_prefix, jobs.c.id < criteria.id_prefix + "g"))
     found.extend(_has_word(connection, word) for word in criteria.words)
+    if criteria.not_met is not None:
+        found.append(does_not_meet(connection, criteria.not_met))
     if criteria.after:
         found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
     return found
 
 
-def split_by_order(criteria: JobFilter) -> list[JobFilter]:
+def positions(connection: sa.Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
+    """Return the positions of the jobs of a page, and of `extra` further jobs."""
+    limit = criteria.limit + extra
+    if criteria.metadata and connection.dialect.name == "postgresql":
+        # The best plan depends on the number of jobs with the labels, which a generic plan does not know
+        connection.execute(sa.text("SET LOCAL plan_cache_mode = force_custom_plan"))
+    found: list[ListPosition] = []
+    for part in split_by_order(connection, criteria):
+        query = sa.select(jobs.c.created_at, jobs.c.id).where(*conditions(connection, part))
+        page = in_order(query, newest_first=criteria.newest_first).limit(limit)
+        found += [(row.created_at, row.id) for row in connection.execute(page)]
+    return sorted(found, reverse=criteria.newest_first)[:limit]
+
+
+def split_by_order(connection: sa.Connection, criteria: JobFilter) -> list[JobFilter]:
     """Split a filter into filters of one value each of the indexes, because an index gives the order of one value."""
     if criteria.outcomes:
         parts = [(each, kept) for each in dict.fromkeys(criteria.outcomes) for kept in (False, True)]
         found = [(each, kept) for each, kept in parts if not kept or each in _RETURNED]
         return [replace(criteria, outcomes=(each,), is_continued=kept) for each, kept in found]
+    if criteria.has_only_labels and connection.dialect.name == "postgresql":
+        return [replace(criteria, has_long_labels=each) for each in (False, True)]
     return [replace(criteria, statuses=(each,)) for each in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
@@ -128,27 +160,45 @@ def _contains(connection: sa.Connection, text: sa.ColumnElement[str], word: str)
     return text.ilike(f"%{escaped}%", escape="/")
 
 
+def _has_labels(connection: sa.Connection, criteria: JobFilter) -> list[sa.ColumnElement[bool]]:
+    if not criteria.metadata or not criteria.has_only_labels:
+        return metadata_conditions(connection, criteria.metadata or {})
+    index = _literal(LONG_LABELS if criteria.has_long_labels else LABELLED[connection.dialect.name])
+    if connection.dialect.name == "postgresql":
+        of_index = [] if criteria.has_long_labels is None else [index]
+        return [*of_index, *metadata_conditions(connection, criteria.metadata)]
+    return [index, *_has_pairs(jobs, criteria.metadata), *_has_exactly(criteria.metadata)]
+
+
 def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
     """Return conditions that a job has all these pairs in its metadata."""
     if not wanted:
         return []
     if connection.dialect.name == "postgresql":
         return [jobs.c.metadata.op("@>")(dict(wanted))]
-    each = sa.func.json_each(jobs.c.metadata).table_valued("key", "value")
-    exact: list[sa.ColumnElement[bool]] = [
-        sa.select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
-        for key, value in wanted.items()
-    ]
-    # A scan of the index alone finds the few rows that `json_each` then has to parse. The literal is that of the index
+    # A scan of the index alone finds the few rows that `json_each` then has to parse
     labelled = jobs.alias("labelled")
-    pairs = [to_json({key: value}).decode()[1:-1] for key, value in wanted.items()]
-
-    def has_pairs(table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-        # This search for texts is faster than parsing the JSON. So `exact` parses only the rows that it finds
-        return [sa.func.instr(sa.type_coerce(table.c.metadata, sa.Text), pair) > 0 for pair in pairs]
-
-    rare = sa.select(labelled.c.id).where(sa.text("labelled.metadata <> '{}'"), *has_pairs(labelled))
+    rare = sa.select(labelled.c.id).where(_literal(f"labelled.{LABELLED['sqlite']}"), *_has_pairs(labelled, wanted))
     number = sa.select(sa.func.count()).select_from(rare.limit(_RARE_MAX + 1).subquery())
     # More rows than that are soon found in the order of the list, and would be slow to sort
     is_rare = connection.execute(number).scalar_one() <= _RARE_MAX
-    return [jobs.c.id.in_(rare) if is_rare else sa.and_(*has_pairs(jobs)), *exact]
+    return [jobs.c.id.in_(rare) if is_rare else sa.and_(*_has_pairs(jobs, wanted)), *_has_exactly(wanted)]
+
+
+def _literal(condition: str) -> sa.ColumnElement[bool]:
+    """Return the condition of a partial index, as the same text, because SQLite does not use the index for another."""
+    return sa.text(condition)  # pyright: ignore[reportReturnType]
+
+
+def _has_pairs(table: sa.FromClause, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+    # On SQLite, this search for texts is faster than parsing the JSON. So `_has_exactly` parses only few rows
+    pairs = [to_json({key: value}).decode()[1:-1] for key, value in wanted.items()]
+    return [sa.func.instr(sa.type_coerce(table.c.metadata, sa.Text), pair) > 0 for pair in pairs]
+
+
+def _has_exactly(wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+    each = sa.func.json_each(jobs.c.metadata).table_valued("key", "value")
+    return [
+        sa.select(1).select_from(each).where(each.c.key == key, each.c.value == value).exists()
+        for key, value in wanted.items()
+    ]

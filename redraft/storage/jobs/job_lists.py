@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import DURATIONS, ENDED, SCORED, evaluations, iterations, jobs
-from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_order, split_by_order
+from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_order, positions
 from redraft.storage.jobs.jobs import is_accepted
 
 SCANNED_MAX = 5000
@@ -79,30 +79,37 @@ def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
 
 
 def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], int, ListPosition | None]:
-    """Return the jobs with the words, in the order of `sort`, among the next jobs of the list.
+    """Return the jobs that match, in the order of `sort`, among the next jobs of the list.
 
-    Also returns the number of these jobs, and the position of the last of them if there are more. There is no index
-    of words, because each step of a job would have to update it. So jobs are read in parts, until a page is full or the
-    time is over.
+    Also returns the number of these jobs, and the position of the last of them if there are more.
     """
-    scanned, ids, after = 0, list[str](), criteria.after
-    started = time.monotonic()
-    while True:
-        part = positions(connection, replace(criteria, words=(), after=after, limit=SCANNED_AT_ONCE))
-        scanned += len(part)
-        after = part[-1] if len(part) == SCANNED_AT_ONCE else None
-        ids += _ids_with_words(connection, criteria, part) if criteria.words else [job_id for _, job_id in part]
-        is_full = criteria.sort == "time" and len(ids) >= criteria.limit
-        if after is None or is_full or scanned >= SCANNED_MAX or time.monotonic() - started > _SCAN_S:
-            break
+    ids, scanned, after = search_ids(connection, criteria)
     chosen = _sorted(connection, select(jobs.c.id).where(jobs.c.id.in_(ids)), criteria).limit(criteria.limit)
     query = _select(connection).where(jobs.c.id.in_(connection.scalars(chosen).all()))
     return _rows(connection, _sorted(connection, query, criteria)), scanned, after
 
 
-def _ids_with_words(connection: Connection, criteria: JobFilter, part: Sequence[ListPosition]) -> Sequence[str]:
-    words = conditions(connection, JobFilter(words=criteria.words))
-    query = select(jobs.c.id).where(jobs.c.id.in_([job_id for _, job_id in part]), *words)
+def search_ids(connection: Connection, criteria: JobFilter) -> tuple[list[str], int, ListPosition | None]:
+    """Return the ids of the jobs with the words and the criterion, among the next jobs of the list.
+
+    There is no index of words and criteria, because each step of a job would have to update it. So jobs are read in
+    parts, until a page is full or the time is over. Also returns what `search` returns.
+    """
+    scanned, ids, after = 0, list[str](), criteria.after
+    started = time.monotonic()
+    while True:
+        part = positions(connection, replace(criteria, words=(), not_met=None, after=after, limit=SCANNED_AT_ONCE))
+        scanned += len(part)
+        after = part[-1] if len(part) == SCANNED_AT_ONCE else None
+        ids += _searched(connection, criteria, part) if criteria.is_searched else [job_id for _, job_id in part]
+        is_full = criteria.sort == "time" and len(ids) >= criteria.limit
+        if after is None or is_full or scanned >= SCANNED_MAX or time.monotonic() - started > _SCAN_S:
+            return ids, scanned, after
+
+
+def _searched(connection: Connection, criteria: JobFilter, part: Sequence[ListPosition]) -> Sequence[str]:
+    wanted = conditions(connection, JobFilter(words=criteria.words, not_met=criteria.not_met))
+    query = select(jobs.c.id).where(jobs.c.id.in_([job_id for _, job_id in part]), *wanted)
     return connection.scalars(query).all()
 
 
@@ -142,11 +149,6 @@ def _sorted(connection: Connection, query: Select[Any], criteria: JobFilter) -> 
     return in_order(query, newest_first=criteria.newest_first)
 
 
-def _page(query: Any, connection: Connection, criteria: JobFilter, *, extra: int) -> Any:
-    matching = query.where(*conditions(connection, criteria))
-    return in_order(matching, newest_first=criteria.newest_first).limit(criteria.limit + extra)
-
-
 def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool) -> list[JobRow]:
     """Return the jobs that still exist, in the order of the list."""
     if not job_ids:
@@ -157,14 +159,6 @@ def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
     some = select(jobs.c.id).where(*conditions(connection, criteria)).limit(most).subquery()
     return connection.scalar(select(func.count()).select_from(some)) or 0
-
-
-def positions(connection: Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
-    """Return the positions of the jobs of a page, and of `extra` further jobs."""
-    query = select(jobs.c.created_at, jobs.c.id)
-    pages = [_page(query, connection, each, extra=extra) for each in split_by_order(criteria)]
-    found: list[ListPosition] = [(row.created_at, row.id) for page in pages for row in connection.execute(page)]
-    return sorted(found, reverse=criteria.newest_first)[: criteria.limit + extra]
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:

@@ -16,7 +16,7 @@ from redraft.storage.engine.query_parts import (
 )
 from redraft.storage.engine.statements import defaults_of, fetch
 from redraft.storage.engine.tables import jobs
-from redraft.storage.jobs.job_filters import JobFilter, conditions, has_success, in_order, split_by_order
+from redraft.storage.jobs.job_filters import JobFilter, has_success, in_order, positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +152,10 @@ def find_by_key(connection: sa.Connection, scope: str, key: str) -> JobRecord | 
 
 def list_page(connection: sa.Connection, criteria: JobFilter) -> list[JobRecord]:
     """Return one page and one more row, which shows whether there is a next page."""
-    found: list[dict[str, Any]] = []
-    for part in split_by_order(criteria):
-        query = in_order(sa.select(jobs).where(*conditions(connection, part)), newest_first=criteria.newest_first)
-        found += fetch_all(connection, query.limit(criteria.limit + 1))
-    found.sort(key=lambda row: (row["created_at"], row["id"]), reverse=criteria.newest_first)
-    return [as_record(row) for row in found[: criteria.limit + 1]]
+    # The ids are selected first, because an index may have all that the filter needs, and the rows are large
+    ids = [job_id for _, job_id in positions(connection, criteria, extra=1)]
+    query = in_order(sa.select(jobs).where(jobs.c.id.in_(ids)), newest_first=criteria.newest_first)
+    return [as_record(row) for row in fetch_all(connection, query)]
 
 
 def remove(connection: sa.Connection, job_id: str) -> bool:

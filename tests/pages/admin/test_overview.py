@@ -190,21 +190,42 @@ def test_charts_and_their_table_show_ended_jobs_by_hour_and_by_day(
     names = [text_of(each) for each in page.all("figure/figcaption")]
     assert names == ["Ended jobs", "Accepted, of all answers", "Cost in USD", "Failed jobs"]
     drawn = text_of(page.all("figure")[0])
-    assert "1 accepted, 1 not accepted or not evaluated, 1 canceled" in drawn
+    assert "1 accepted, 1 not accepted, 1 canceled" in drawn
     assert "50 %, 1 of 2" in text_of(page.all("figure")[1])
     # The price of the scripted models is unknown, which is not a cost of 0
     assert "?" in text_of(page.all("figure")[2])
-    assert table_of(page) == [["3", "1 50 %", "1", "0", "1", UNKNOWN]]
+    assert table_of(page) == [["3", "1 50 %", "1", "0", "0", "1", UNKNOWN]]
     days = reader.click("by day")
     assert page_name(days) == "The last 14 days, UTC"
     # Not as elements for times, which a script would replace with the age
     assert days.texts("tbody/tr/th", days.region("Figures of the charts"))[0] == f"{now:%m-%d}"
     assert days.all("time", days.region("Figures of the charts")) == []
-    assert table_of(days)[1] == ["1", "1 100 %", "0", "0", "0", "$2.00"]
+    assert table_of(days)[1] == ["1", "1 100 %", "0", "0", "0", "0", "$2.00"]
     assert "Cost today" in days.text
     # A live page asks for the same charts again
     assert days.by_id("live").get("hx-get") == "/?by=day"
     assert "by" in reader.go("/?by=month").text
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_the_charts_count_each_outcome_as_the_list_does(reader: Reader, services: Services, stored: Callable[..., str]):
+    stored()
+    stored(score_threshold=0.95, iter_max=1)
+    unread = stored()
+    kept = stored()
+    with services.database.write() as connection:
+        without = {"stop_reason": "evaluator_error", "best_score": None}
+        connection.execute(update(jobs).where(jobs.c.id == unread).values(**without))
+        # A continuation after which the earlier answer is still the accepted one
+        connection.execute(update(jobs).where(jobs.c.id == kept).values(**without, continuations=1))
+    overview = reader.go("/")
+    [row] = table_of(overview)
+    names = overview.texts("thead/tr/th", overview.region("Figures of the charts"))[1:]
+    shown = {name: int(cell.split()[0]) for name, cell in zip(names, row, strict=True) if name != "Cost"}
+    assert shown.pop("Ended") == 4
+    outcomes = {name.lower().replace(" ", "_"): number for name, number in shown.items()}
+    listed = {name: len(reader.go(f"/jobs?outcome={name}").all("tbody/tr")) for name in outcomes}
+    assert outcomes == listed == {"accepted": 2, "not_accepted": 1, "not_evaluated": 1, "failed": 0, "canceled": 0}
 
 
 def table_of(page: HtmlPage) -> list[list[str]]:

@@ -6,6 +6,7 @@ import pytest
 
 from redraft.domain.jobs.searches import Search, read_search
 from tests.model_server import ModelServer
+from tests.operations.rubrics import criterion, found
 from tests.support.html_pages import HtmlPage, Reader
 
 
@@ -71,3 +72,43 @@ def test_jobs_are_put_in_order_and_narrowed_by_a_click(
     assert tasks(page) == ["[[case:good]]"]
     assert reader.go("/jobs?sort=random").status == 422
     assert reader.go("/jobs?within=century").status == 422
+
+
+RUBRIC = [criterion("river"), criterion("vivid"), criterion("rude", weight=-1)]
+
+
+def rates(page: HtmlPage) -> list[list[str]]:
+    rows = page.all("tbody/tr", page.region("Answers by criterion"))
+    return [[*page.texts("th", row), *page.texts("td", row)] for row in rows]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_the_criterion_that_fails_most_is_named_with_the_jobs_in_which_it_failed(
+    reader: Reader, stored: Callable[..., str], model_server: ModelServer
+):
+    # The first answer of "a" is better, so it is the one that is returned
+    first, second = found(river=True, vivid=True, rude=True), found(river=False, vivid=False, rude=True)
+    model_server.script(generate=["one", "two"], evaluate=[first, second], case="a")
+    model_server.script(generate=["three"], evaluate=[found(river=True, vivid=False, rude=True)], case="b")
+    model_server.script(generate=["four"], evaluate=[found(river=True, vivid=False, rude=False)], case="c")
+    for case, iter_max in (("a", 2), ("b", 1), ("c", 1)):
+        stored(instruct=f"[[case:{case}]]", iter_max=iter_max, rubric=RUBRIC, metadata={"team": case})
+    stored(instruct="No rubric.")
+    reader.go("/jobs")
+    page = reader.click("Criteria that fail")
+    fault = "it must not be true that: TEXT-rude"
+    assert rates(page) == [
+        ["TEXT-vivid", "2", "3", "33 %"],
+        [fault, "2", "3", "33 %"],
+        ["TEXT-river", "0", "3", "100 %"],
+    ]
+    assert "all 4 jobs" in page.text
+    assert tasks(reader.click(fault)) == ["[[case:b]]", "[[case:a]]"]
+    assert "Criterion not met: it must not" in reader.page.text
+    assert tasks(reader.go("/jobs?not_met=TEXT-vivid&metadata.team=c")) == ["[[case:c]]"]
+    assert tasks(reader.go("/jobs?not_met=TEXT-vivid&sort=worst"))[0] == "[[case:b]]"
+    assert tasks(reader.go("/jobs?not_met=TEXT")) == []
+    # The same filters as those of the list
+    assert rates(reader.go("/jobs/criteria?metadata.team=c"))[0] == ["TEXT-vivid", "1", "1", "0 %"]
+    assert rates(reader.go("/jobs/criteria?not_met=TEXT-vivid&q=case%3Ab"))[1] == [fault, "1", "1", "0 %"]
+    assert "No criterion has a verdict" in reader.go("/jobs/criteria?outcome=failed").text

@@ -125,6 +125,7 @@ def _job_pages(shown: Showcase, states: States) -> list[Place]:
         ("continuation with an error", f"/jobs/{states.long}", _send_empty),
         ("deletion of a job", f"/jobs/{states.failed}/delete", None),
         ("jobs", "/jobs", None),
+        ("criteria of jobs", "/jobs/criteria", None),
         ("jobs, a wrong filter", "/jobs?created_after=soon", None),
         ("jobs, bulk", "/jobs/bulk?do=cancel&filters=status%3Dqueued", None),
         ("copied job", f"/new?from={states.long}", None),

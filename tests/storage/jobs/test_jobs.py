@@ -368,6 +368,15 @@ def test_any_metadata_key_can_be_searched_by(database: Database, add_job: AddJob
     assert [row.id for row in page(database, metadata={key: "v"})] == [job.id]
 
 
+def test_jobs_with_long_and_short_labels_are_in_one_order(database: Database, add_job: AddJob):
+    long = {"team": "x", **{f"key{n}": "w" * 500 for n in range(8)}}
+    added = [add_job(metadata=labels).id for labels in ({"team": "x"}, long, {"team": "y"}, {"team": "x"}, long)]
+    wanted = [job_id for at, job_id in enumerate(added) if at != 2]
+    assert walk(database, metadata={"team": "x"}) == wanted[::-1]
+    assert walk(database, metadata={"team": "x"}, newest_first=False) == wanted
+    assert walk(database, metadata={"key7": "w" * 500}, statuses=("queued",)) == [added[4], added[1]]
+
+
 def test_ids_are_found_by_their_beginning(database: Database, add_job: AddJob):
     job = add_job()
     with database.read() as connection:
