@@ -18,7 +18,7 @@ _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALU
 _CONTINUED = "continued"
 
 # Rows with a pair of metadata that SQLite reads and sorts at once
-_RARE_MAX = 2000
+_RARE_MAX = 1000
 
 Sort = Literal["time", "best", "worst", "cost", "duration"]
 
@@ -179,10 +179,10 @@ def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) ->
     # A scan of the index alone finds the few rows that `json_each` then has to parse
     labelled = jobs.alias("labelled")
     rare = sa.select(labelled.c.id).where(_literal(f"labelled.{LABELLED['sqlite']}"), *_has_pairs(labelled, wanted))
-    number = sa.select(sa.func.count()).select_from(rare.limit(_RARE_MAX + 1).subquery())
+    ids = connection.scalars(rare.limit(_RARE_MAX + 1)).all()
     # More rows than that are soon found in the order of the list, and would be slow to sort
-    is_rare = connection.execute(number).scalar_one() <= _RARE_MAX
-    return [jobs.c.id.in_(rare) if is_rare else sa.and_(*_has_pairs(jobs, wanted)), *_has_exactly(wanted)]
+    is_rare = len(ids) <= _RARE_MAX
+    return [jobs.c.id.in_(ids) if is_rare else sa.and_(*_has_pairs(jobs, wanted)), *_has_exactly(wanted)]
 
 
 def _literal(condition: str) -> sa.ColumnElement[bool]:
