@@ -1,6 +1,7 @@
 """Creates and drops indexes without blocking the statements of other processes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -27,7 +28,11 @@ def create_index(
     with op.get_context().autocommit_block():
         # An interrupted upgrade leaves an invalid index
         op.drop_index(name, table_name=table, if_exists=True, postgresql_concurrently=True)
-        options = {"postgresql_include": list(include), "postgresql_where": condition, "postgresql_concurrently": True}
+        options: dict[str, Any] = {
+            "postgresql_include": list(include),
+            "postgresql_where": condition,
+            "postgresql_concurrently": True,
+        }
         op.create_index(name, table, columns, unique=unique, **options)
 
 
