@@ -65,8 +65,8 @@ def _errors(form: Form) -> Mapping[str, str]:
     scopes = set(form.texts("scope"))
     rules = {
         "name": (0 < len(form.text("name")) <= NAME_CHARS_MAX, f"Enter a purpose of 1 to {NAME_CHARS_MAX} characters."),
-        "scope": (scopes and scopes <= set(Scope), "Choose at least one of the scopes."),
         "days": (form.text("days") in _LIFETIMES, "Choose one of the lifetimes."),
+        "scope": (scopes and scopes <= set(Scope), "Choose at least one of the scopes."),
     }
     return {name: words for name, (holds, words) in rules.items() if not holds}
 

@@ -10,7 +10,7 @@ from api.dependencies import ServicesOf
 from api.pages.jobs.job_changes import RATING, Rater, read_rating
 from api.pages.parts.forms import Filled, Form, FormOf, filled
 from api.pages.parts.rendering import page, pages_router, see_other
-from redraft.errors import Invalid
+from redraft.errors import FieldError, Invalid
 from redraft.operations.bulk import evaluator_tests
 from redraft.operations.evaluation import rating_queue, ratings
 from redraft.operations.evaluation.rating_queue import QueueFilter, RatingQueue
@@ -19,7 +19,8 @@ from redraft.operations.services import Services
 
 router = pages_router("/ratings")
 
-_FIELDS = (*RATING, "job_id", "opinion")
+_FIELDS = ("job_id", "opinion", *RATING)
+_NO_OPINION = FieldError("/opinion", "Choose whether the answer passes.", "missing")
 _NARROWING = ("run", "label", "disputed")
 _SKIPPED_MAX = 100
 _PRECISION = 0.9
@@ -69,11 +70,13 @@ def show_tests(request: Request, services: ServicesOf) -> Response:
 def _rate(services: Services, form: Form, rater: str) -> None:
     # In a blind rating, a person gives an opinion on the answer before the page shows the verdict. The opinion becomes
     # an agreement or a disagreement with the verdict
-    opinion: Any = form.text("opinion")
-    if form.text("blind") and opinion not in {"passes", "fails", "unsure"}:
-        raise Invalid.at("/opinion", "Choose whether the answer passes.", "missing")
-    verdict = rating_queue.verdict_on(services, form.text("evaluation_id"), opinion) if opinion else None
-    number, body = read_rating(form, verdict)
+    if not form.text("blind"):
+        number, body = read_rating(form)
+    else:
+        opinion: Any = form.text("opinion")
+        is_known = opinion in {"passes", "fails", "unsure"}
+        verdict = rating_queue.verdict_on(services, form.text("evaluation_id"), opinion) if is_known else None
+        number, body = read_rating(form, verdict, _NO_OPINION)
     ratings.rate(services, form.text("job_id"), number, body, rater)
 
 

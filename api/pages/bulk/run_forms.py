@@ -17,9 +17,15 @@ from redraft.operations.services import Services
 _TEXTS = ("instruct", "eval_crit", "resp_format", "evaluator_model")
 _NUMBERS = ("iter_max", "score_threshold")
 _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
-FIELDS = ("dataset_id", "name", *_TEXTS, "rubric", "model", *_NUMBERS, *_OF_RUN, "webhook", "more", "overrides")
-ROWS_FIELDS = ("name", "format", "mapping", "rows")
+# The fields of each form are in the order of the form, in which errors are listed
+FIELDS = (
+    *("dataset_id", "name", "instruct", "eval_crit", "rubric", "resp_format", "iter_max", "score_threshold"),
+    *("model", "evaluator_model", "more", "overrides", "repeat", "max_in_flight", "webhook", "max_cost_usd"),
+)
+ROWS_FIELDS = ("name", "format", "rows", "mapping")
 _ERRORS_SHOWN = 5
+# Replaces a rubric that cannot be read, so that the rows do not seem to lack criteria
+_PLACEHOLDER = ({"id": "unreadable", "text": "-"},)
 
 
 def kept_run(form: Form) -> Filled:
@@ -52,7 +58,7 @@ def filled_rows(form: Form, error: Invalid) -> Filled:
 def check_run(services: Services, form: Form) -> tuple[CreateRun, StartPreview]:
     """Convert the form to a request, and compute what it would start.
 
-    Raises Invalid with the errors of all fields in the order of the form, and NotFound if there is no such dataset.
+    Raises Invalid with the errors of all fields, and NotFound if there is no such dataset.
     """
     body, errors = _read_run(form)
     if body is not None:
@@ -70,12 +76,7 @@ def check_run(services: Services, form: Form) -> tuple[CreateRun, StartPreview]:
         else:
             if not errors:
                 return body, shown
-    raise Invalid("The form is not filled in correctly.", tuple(sorted(errors, key=_order)))
-
-
-def _order(error: FieldError) -> int:
-    name = _place(error.pointer, is_of_rows=False).removeprefix("/").partition("/")[0]
-    return FIELDS.index(name) if name in FIELDS else -1
+    raise Invalid("The form is not filled in correctly.", tuple(errors))
 
 
 def _read_run(form: Form) -> tuple[CreateRun | None, list[FieldError]]:
@@ -131,7 +132,7 @@ def _rubric(form: Form, errors: list[FieldError]) -> dict[str, Any]:
         rubric = read_rubric(form.text("rubric"))
     except ValueError as error:
         errors.append(FieldError("/rubric", str(error), "invalid_request"))
-        return {}
+        return {"rubric": _PLACEHOLDER}
     return {"rubric": rubric} if rubric else {}
 
 

@@ -1,5 +1,7 @@
 """The actions on the pages of a job: cancel, continue, rate, delete, redeliver."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -8,23 +10,27 @@ from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
 from api.pages.jobs.job import answer_tab, iterations_tab
 from api.pages.jobs.job_frame import JobIdOf, job_page
-from api.pages.parts.forms import Form, FormOf, filled, read, read_names, read_number
+from api.pages.new.fields import place_of
+from api.pages.parts.forms import Form, FormOf, all_errors, filled, read, read_names, read_number
 from api.pages.parts.rendering import pages_router, see_other
 from api.routes.admin.ratings import get_rater
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.domain.jobs.sampling import Sampling
-from redraft.errors import Conflict, Invalid
+from redraft.errors import Conflict, FieldError, Invalid
 from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import lifecycle, views, webhooks
 from redraft.operations.jobs.views import HistoryView
+from redraft.operations.services import Services
 
 router = pages_router("/jobs/{job_id}")
 
-_SAMPLING = tuple(f"evaluator_{name}" for name in Sampling.model_fields)
+# The fields of each form are in the order of the form, in which errors are listed
+_SAMPLING = tuple(sorted((f"evaluator_{name}" for name in Sampling.model_fields), key=place_of))
 CONTINUATION = ("guidance", "iter_max", "score_threshold", "model", "evaluator_model", *_SAMPLING)
 RATING = ("evaluation_id", "iteration", "verdict", "criterion", "score", "note")
 _NUMBERS = {"iter_max", "score_threshold", "score", "iteration", *_SAMPLING} - {"evaluator_reasoning_effort"}
+_NO_VERDICT = FieldError("/verdict", "Choose whether you agree.", "missing")
 Rater = Annotated[str, Depends(get_rater)]
 
 
@@ -37,12 +43,19 @@ def cancel(services: ServicesOf, job_id: str) -> Response:
 @router.post("/continue")
 def continue_job(request: Request, services: ServicesOf, job_id: str, form: FormOf) -> Response:
     try:
-        lifecycle.continue_job(services, job_id, read(ContinueJob, _continuation(form)))
+        _continue(services, job_id, _continuation(form))
     except (Invalid, Conflict) as error:
         view = views.view_history(services, job_id)
         status = 409 if isinstance(error, Conflict) else 422
         return answer_tab(request, services, view, filled(form, CONTINUATION, error), status)
     return see_other(f"/jobs/{job_id}?notice=continued#state")
+
+
+def _continue(services: Services, job_id: str, values: Mapping[str, Any]) -> None:
+    try:
+        lifecycle.continue_job(services, job_id, read(ContinueJob, values))
+    except Invalid:
+        raise all_errors(ContinueJob, values, partial(lifecycle.check_continuation, services, job_id)) from None
 
 
 @router.post("/ratings")
@@ -82,18 +95,21 @@ def redeliver(services: ServicesOf, job_id: str, delivery_id: str) -> Response:
     return see_other(f"/jobs/{job_id}/events?notice=resent#deliveries-title")
 
 
-def read_rating(form: Form, verdict: str | None = None) -> tuple[int, RateEvaluation]:
+def read_rating(
+    form: Form, verdict: str | None = None, no_verdict: FieldError = _NO_VERDICT
+) -> tuple[int, RateEvaluation]:
     """Return the iteration number and the rating in a form. `verdict` replaces the verdict in the form.
 
-    Raises Invalid if a field is wrong.
+    Raises Invalid with the errors of all fields. `no_verdict` is the error if the verdict is missing.
     """
     values = values_of(form, RATING) | ({"verdict": verdict} if verdict else {})
     number = values.pop("iteration", None)
     if not isinstance(number, int) or not 1 <= number <= ITERATION_MAX:
         raise Invalid.at("/iteration", "This is not the number of an iteration.", "invalid_iteration")
-    if "verdict" not in values:
-        raise Invalid.at("/verdict", "Choose whether you agree.", "missing")
-    return number, read(RateEvaluation, values)
+    if "verdict" in values:
+        return number, read(RateEvaluation, values)
+    others = all_errors(RateEvaluation, {**values, "verdict": "unsure"}, lambda _: None)
+    raise Invalid(others.message, (no_verdict, *others.errors))
 
 
 def _continuation(form: Form) -> dict[str, Any]:

@@ -23,6 +23,14 @@ _GAP_MIN_S = 1.0
 _UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
 # The last label of the axis would be cut off, if its tick is close to the end
 _LABELED_MAX = 96.0
+# The lines on a bar by its class: on paper without colours, they tell apart what is not solid
+_HATCHES = {
+    "evaluate": "M-1 1l2-2M0 6l6-6M5 7l2-2",
+    "audit": "M-1 5l2 2M0 0l6 6M5-1l2 2",
+    "repair": "M3 0v6",
+    "verify_claims": "M0 3h6",
+    "bad": "M3 0v6M0 3h6",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,10 @@ class Axis:
     def bar(self, row: Row) -> Markup:
         left, right = (self.place(moment) for moment in row.interval)
         place = {"x": _percent(left), "width": _percent(right - left), "y": "25%", "height": "50%"}
-        shape = tag("rect", **place, class_=f"bar {row.color}")
-        return tag("svg", tag("use", href="#trace-grid"), shape, class_="span", aria_hidden="true")
+        shapes = [tag("rect", **place, class_=f"bar {row.color}")]
+        if row.color in _HATCHES:
+            shapes.append(tag("rect", **place, class_="hatch", fill=f"url(#hatch-{row.color})"))
+        return tag("svg", tag("use", href="#trace-grid"), *shapes, class_="span", aria_hidden="true")
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return the place and the label of each tick."""
@@ -123,9 +133,11 @@ class Axis:
         return tag("svg", *labels, class_="span", aria_hidden="true")
 
     def grid(self) -> Markup:
+        """Return the parts that the bars of all rows share: the lines of the axis, and the hatches."""
         ticks = [_line(at, "grid") for at, _ in self.ticks()]
         pauses = [_line(self.place(start), "break") for start, _ in self._pauses]
-        return tag("svg", tag("defs", tag("g", *ticks, *pauses, id="trace-grid")), class_="unseen", aria_hidden="true")
+        shared = tag("defs", tag("g", *ticks, *pauses, id="trace-grid"), *map(_hatch, _HATCHES))
+        return tag("svg", shared, class_="unseen", aria_hidden="true")
 
 
 def trace_of(view: TraceView, now: datetime) -> Trace:
@@ -316,6 +328,11 @@ def _legend(rows: Sequence[Row]) -> Iterator[tuple[str, str, str]]:
     for class_, intervals in spans.items():
         words = {"bad": "failed", "wait": "waiting"}.get(class_, class_.replace("_", " "))
         yield class_, words, duration(covered(intervals) * 1000)
+
+
+def _hatch(color: str) -> Markup:
+    size = {"width": "6", "height": "6", "patternUnits": "userSpaceOnUse"}
+    return tag("pattern", tag("path", d=_HATCHES[color]), id=f"hatch-{color}", **size)
 
 
 def _line(place: float, class_: str) -> Markup:

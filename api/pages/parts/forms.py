@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs
@@ -104,14 +104,15 @@ class Filled:
 
 
 def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
-    """Return the form as it was sent, with the error assigned to its fields."""
+    """Return the form as it was sent, with the error assigned to its fields. `names` are in the order of the form."""
     errors: dict[str, str] = {}
     for each in (error.errors if isinstance(error, Invalid) else ()) or (FieldError("", error.message, error.code),):
         # Below this object, each value has a field of its own
         pointer = each.pointer.replace("/evaluator_sampling/", "/evaluator_")
         name = pointer.removeprefix("/").partition("/")[0]
         errors.setdefault(name if name in names else "", each.detail)
-    return Filled({name: form.lines(name) for name in names}, errors)
+    in_order = {name: errors[name] for name in ("", *names) if name in errors}
+    return Filled({name: form.lines(name) for name in names}, in_order)
 
 
 def read_number(text: str) -> float | str:
@@ -143,6 +144,29 @@ def read(model: type[T], values: Mapping[str, Any]) -> T:
     except ValidationError as error:
         errors = [FieldError(pointer_of(each, values), message_of(each), str(each["type"])) for each in error.errors()]
         raise Invalid("The form is not filled in correctly.", tuple(errors)) from None
+
+
+def all_errors(model: type[T], values: Mapping[str, Any], check: Callable[[T], object]) -> Invalid:
+    """Return the errors of all fields: those of the request, and those that `check` raises as Invalid.
+
+    Each round leaves out the fields with errors, because `check` needs valid fields, and raises its first error only.
+    """
+    left, found = dict(values), list[FieldError]()
+    while True:
+        errors = _errors_of(model, left, check)
+        found += errors
+        wrong = {each.pointer.removeprefix("/").partition("/")[0] for each in errors} & left.keys()
+        if not wrong:
+            return Invalid("The form is not filled in correctly.", tuple(found))
+        left = {name: value for name, value in left.items() if name not in wrong}
+
+
+def _errors_of(model: type[T], values: Mapping[str, Any], check: Callable[[T], object]) -> Sequence[FieldError]:
+    try:
+        check(read(model, values))
+    except Invalid as error:
+        return error.errors or [FieldError("", error.message, error.code)]
+    return []
 
 
 def new_token() -> str:

@@ -60,8 +60,13 @@ def criteria_words(criteria: Sequence[CriterionOutcome]) -> str:
         return "no criterion was evaluated"
     if not unmet:
         return f"all {len(evaluated)} criteria met" if len(evaluated) > 1 else "the criterion is met"
-    words = [(each.text or each.id) + (f" ({each.gap})" if each.gap else "") for each in unmet]
+    words = [_unmet(each) + (f" ({each.gap})" if each.gap else "") for each in unmet]
     return f"{len(unmet)} of {len(evaluated)} not met: {' · '.join(words)}"
+
+
+def _unmet(criterion: CriterionOutcome) -> str:
+    words = criterion.text or criterion.id
+    return f"fault present: {words}" if criterion.weight < 0 else words
 
 
 def repeats_criteria(evaluation: Evaluation) -> bool:

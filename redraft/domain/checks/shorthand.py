@@ -22,6 +22,7 @@ _MEANT = re.compile(
 _NAME_CHARS_MIN = 3
 _NEAR = 0.75
 _SHOWN_CHARS = 60
+_ELSE = "If a model should evaluate it, write a sentence"
 
 
 def read_check(kind: str, text: str | None) -> Check:
@@ -76,8 +77,8 @@ def _describe_misread(statement: str, name: str, near: list[str], value: str | N
         written = near[0] + (f"={ascii((value or '').strip()[:_SHOWN_CHARS])[1:-1]}" if has_value else "")
         words = f"{shown} is a check, not a statement: write it as a criterion of kind 'check', {written}"
         if name != near[0]:
-            words = f"{shown} is no check; did you mean {written}?"
-    return f"{words}. If a model should evaluate it, write a sentence"
+            return f"{shown} is no check; did you mean {written}? {_ELSE}"
+    return f"{words}. {_ELSE}"
 
 
 def describe_error(error: ValidationError) -> str:

@@ -71,9 +71,7 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
         Conflict: the job has not ended, generates no answers, or was changed at the same time.
         Invalid: a model cannot be called.
     """
-    with services.database.read() as connection:
-        job = record_of(connection, job_id)
-    ready = plan_continuation(services, job, change)
+    ready = check_continuation(services, job_id, change)
     with services.database.write() as connection:
         job = store_continuation(connection, ready)
     if job is None:
@@ -81,6 +79,13 @@ def continue_job(services: Services, job_id: str, change: ContinueJob) -> JobRec
     services.queue.wake(job_id)
     context.notify(services, context.message_of(job))
     return job
+
+
+def check_continuation(services: Services, job_id: str, change: ContinueJob) -> Continuation:
+    """Plan a continuation of a job without storing it. Raises like `continue_job`."""
+    with services.database.read() as connection:
+        job = record_of(connection, job_id)
+    return plan_continuation(services, job, change)
 
 
 def plan_continuation(

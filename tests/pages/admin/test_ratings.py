@@ -126,9 +126,10 @@ def test_blind_nothing_tells_what_the_evaluator_said(reader: Reader, services: S
     page = reader.press("It does not pass", {"Your score": "2"})
     assert "Nothing was changed." in text_of(page.one("*[@role='alert']"))
     assert "0.85" not in page.text
-    page = reader.press("Rate", {"Your score": "0.4"})
+    page = reader.press("Rate", {"Your score": "two", "Reason": "x" * 10_001})
+    assert page.texts("a", page.by_id("form-errors")) == ["Does the answer pass?", "Your score", "Reason"]
     assert "Choose whether the answer passes." in page.text
-    page = reader.press("It does not pass", {"Your score": "0.4"})
+    page = reader.press("It does not pass", {"Your score": "0.4", "Reason": ""})
     assert page.path == f"/ratings?last={judged['audited']}&blind=1"
     assert "The verdict of the evaluator is passed with 0.85; you disagree" in page.texts("*[@role='status']")[0]
     [rating] = ratings.list_ratings(services, services_job(services, judged["audited"]))
@@ -168,6 +169,19 @@ def test_a_phone_shows_all_of_it(visit: Visit, judged: dict[str, str]):
     visitor = visit(viewport={"width": 390, "height": 800})
     for path in ("/ratings", "/ratings?blind=1", "/ratings/calibration"):
         assert width_of(visitor.go(path)) <= 390
+
+
+def test_on_a_phone_the_buttons_are_in_view_while_a_long_answer_is_read(
+    visit: Visit, model_server: ModelServer, stored: Callable[..., str]
+):
+    model_server.script(generate=["A line of a long answer.\n\n" * 60], evaluate=[0.5])
+    stored(iter_max=1)
+    visitor = visit(viewport={"width": 390, "height": 800})
+    page = visitor.go("/ratings")
+    buttons = page.locator(".verdicts button")
+    expect(buttons).to_have_count(2)
+    for button in buttons.all():
+        expect(button).to_be_in_viewport(ratio=1)
 
 
 def test_a_key_that_only_reads_may_look_and_not_rate(

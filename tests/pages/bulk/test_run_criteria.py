@@ -13,6 +13,10 @@ def test_a_run_is_started_with_a_rubric_of_lines(reader: Reader, services: Servi
     reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
     page = reader.press("Start", {"#rubric": "max_wrds=60"})
     assert page.status == 422
+    [error] = page.all("li", page.by_id("form-errors"))
+    assert text_of(error).startswith(
+        "Rubric: criterion 1, 'max_wrds=60': 'max_wrds=60' is no check; did you mean max_w"
+    )
     assert "criterion 1, 'max_wrds=60'" in page.described(page.by_id("rubric"))
     lines = "! Names the river.\nscale: How vivid it is\nmax_words=60"
     reader.press("Start", {"#rubric": lines})

@@ -108,7 +108,7 @@ def test_all_errors_of_the_form_are_named_at_once_in_its_order(reader: Reader, s
     assert page.status == 422
     [banner] = page.all("*[@role='alert']")
     named = [text_of(each) for each in page.all("a", banner)]
-    assert named == ["Maximum iterations", "Repeat", "Budget in USD", "More defaults", "Overrides"]
+    assert named == ["Maximum iterations", "More defaults", "Overrides", "Repeat", "Budget in USD"]
     assert value_of(page.by_id("more")) == "{"
 
 

@@ -193,6 +193,23 @@ def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(reader: Re
     assert "queued" in page.texts("header[@class='job']")[0]
 
 
+def test_all_errors_of_a_continuation_are_named_at_once_in_the_order_of_the_form(reader: Reader, twice: str):
+    reader.go(f"/jobs/{twice}")
+    wrong: dict[str, str | bool] = {
+        "Evaluator top p": "9",
+        "#evaluator_model": "nobody:judges",
+        "#model": "nobody:knows",
+        "Threshold": "7",
+        "Maximum further iterations": "eleven",
+    }
+    page = reader.press("Continue", wrong)
+    [banner] = page.all("*[@role='alert']")
+    named = [text_of(each) for each in page.all("a", banner)]
+    assert named == ["Maximum further iterations", "Threshold", "Generator", "Evaluator", "Evaluator top p"]
+    for goal in page.all("a", banner):
+        assert page.by_id(goal.get("href", "")[1:]).get("aria-invalid") == "true"
+
+
 def test_a_job_is_canceled_and_then_deleted_after_a_question(reader: Reader, submit_job: Callable[..., str]):
     job_id = submit_job()
     page = reader.go(f"/jobs/{job_id}")

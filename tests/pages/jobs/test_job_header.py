@@ -66,6 +66,7 @@ def test_the_head_says_the_outcome_once(reader: Reader, model_server: ModelServe
     page = reader.go(f"/jobs/{stored(iter_max=1)}")
     state = text_of(page.by_id("state"))
     assert state == "≈ not accepted (best 0.20 of 0.80) The iteration limit is reached: this is the best answer."
+    assert "0.20" not in text_of(page.of_class("facts")[0])
     [verdict] = page.of_class("attempts")
     assert text_of(verdict).startswith("Iteration 1: ✗ not passed · 0.20 ")
     for reason in set(STOPS) - {StopReason.ERROR}:

@@ -117,6 +117,14 @@ def test_a_rating_that_is_filled_in_wrong_is_shown_again(reader: Reader, service
     assert ratings.list_ratings(services, thrice) == []
 
 
+def test_all_errors_of_a_rating_are_named_at_once_in_the_order_of_the_form(reader: Reader, thrice: str):
+    second = reader.go(f"/jobs/{thrice}/iterations").by_id("iteration-2")
+    page = reader.press("Rate", {"Reason": "x" * 10_001, "Your score": "2"}, inside=second)
+    banner = page.one("*[@role='alert']", page.by_id("iteration-2"))
+    assert page.texts("a", banner) == ["Is the evaluator right?", "Your score", "Reason"]
+    assert all(page.by_id(each.get("href", "")[1:]) is not None for each in page.all("a", banner))
+
+
 def test_what_no_form_of_ours_sends_is_refused(api: ApiServer, thrice: str):
     client = api.client(headers=BROWSER)
     for data in (

@@ -112,6 +112,20 @@ def test_bars_and_waits_are_true_to_scale(services: Services, stored: Stored):
     assert ("bad", "failed", "1.0 s") in trace.legend
 
 
+def test_without_colours_bars_differ_by_their_lines(services: Services, stored: Stored):
+    kinds = ["generate", "evaluate", "repair", "verify_claims"]
+    calls = [line_of(f"call_{at}", at, 1, seq=2 * at, type=kind) for at, kind in enumerate(kinds)]
+    failed = line_of("call_4", 4, 1, seq=8, status="failed")
+    audit = line_of("call_5", 5, 1, seq=10, step="audit", type="evaluate")
+    trace = drawn(services, stored(), [*calls, failed, audit])
+    rows = [trace.find(f"call_{at}") for at in range(6)]
+    hatches = [tuple(re.findall(r"url\(#([\w-]+)\)", row.bar)) for row in rows if row]
+    assert len(set(hatches)) == 6, hatches
+    drawn_lines = dict(re.findall(r'<pattern id="([\w-]+)"[^>]*><path d="([^"]+)"', trace.grid))
+    assert [name for hatch in hatches for name in hatch if name not in drawn_lines] == []
+    assert len(set(drawn_lines.values())) == len(drawn_lines)
+
+
 def test_a_short_call_beside_a_long_wait_has_its_place(services: Services, stored: Stored):
     calls = [line_of("call_1", 0, 0.001), line_of("call_2", 1000, 1, iteration=2)]
     trace = drawn(services, stored(), calls)

@@ -47,6 +47,8 @@
   for (const table of document.querySelectorAll("main table")) if (!table.closest(".table, .diff")) found.push(`a table without its frame: ${name(table)}`);
   for (const list of document.querySelectorAll(".top nav ul, .tabs ul")) {
     if (list.scrollWidth > list.clientWidth + 1 && getComputedStyle(list).maskImage === "none") found.push("a navigation scrolls, and does not show it");
+    const [here, frame] = [list.querySelector("[aria-current]")?.getBoundingClientRect(), list.getBoundingClientRect()];
+    if (here && (here.left < frame.left - 1 || here.right > frame.right + 1)) found.push("a navigation does not show the current page");
   }
   if ([...document.querySelectorAll("main kbd, main .keys, footer kbd, footer .keys")].some(shown)) found.push("key hints are shown");
   return [...new Set(found)];

@@ -10,6 +10,7 @@ from sqlalchemy import update
 from redraft.operations.jobs import lifecycle
 from redraft.operations.services import Services
 from redraft.storage.engine.tables import jobs
+from tests.model_server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.html_pages import Reader, text_of
@@ -101,9 +102,10 @@ def test_a_place_in_a_list_that_makes_no_sense_is_refused(reader: Reader, submit
     assert "<script>x" not in page.source
 
 
-def test_long_pages_have_links_to_their_sections(reader: Reader, stored: Callable[..., str]):
-    job_id = stored()
-    for path in (f"/jobs/{job_id}/iterations", "/settings"):
+def test_long_pages_have_links_to_their_sections(reader: Reader, model_server: ModelServer, stored: Callable[..., str]):
+    model_server.script(evaluate=[0.2])
+    job_id = stored(iter_max=1)
+    for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/iterations", f"/jobs/{job_id}/request", "/settings"):
         page = reader.go(path)
         [jump] = page.of_class("jump")
         goals = [each.attrib["href"] for each in page.all("a", jump)]

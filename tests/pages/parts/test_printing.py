@@ -76,8 +76,12 @@ def test_a_job_prints_whole(visit: Visit, model_server: ModelServer, stored: Cal
     assert "Betatwo." in text
     assert "Continuethisjob" not in text
     visitor = visit(viewport=A4, color_scheme="dark")
-    for path in ("", "/iterations", "/calls", "/request"):
-        on_paper(visitor, f"/jobs/{job_id}{path}")
+    for path in ("", "/iterations", "/request", "/calls"):
+        page = on_paper(visitor, f"/jobs/{job_id}{path}")
+    # The bars of the trace have lines, because paper may have no colours
+    expect(page.locator("rect.hatch").first).to_be_visible()
+    page.emulate_media(media="screen")
+    expect(page.locator("rect.hatch").first).to_be_hidden()
 
 
 def test_a_report_prints_whole(visit: Visit, mixed: tuple[Run, Run]):

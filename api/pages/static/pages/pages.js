@@ -237,6 +237,11 @@
   window.addEventListener("pagehide", () => { for (const source of streams.values()) source.close(); streams.clear(); });
   setInterval(updateTimes, 1000);
   for (const element of document.querySelectorAll("[data-announce]")) announced.set(element.id, element.dataset.announce);
+  // Navigation and tabs that are wider than a phone show where the person is.
+  for (const here of document.querySelectorAll(":is(.top, .tabs) [aria-current]")) {
+    const list = here.closest("ul");
+    list.scrollLeft = here.offsetLeft - (list.clientWidth - here.offsetWidth) / 2;
+  }
   // A form that was refused is shown again: the focus goes to its first wrong field.
   const refused = document.getElementById("form-errors");
   (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
