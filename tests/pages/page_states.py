@@ -61,7 +61,8 @@ def add_states(services: Services, receiver: Receiver) -> States:
         deliverer.send_due()
         assert deliverer.finish(30)
     dataset_id = uploaded(services)
-    body = {"dataset_id": dataset_id, "name": "Not at its end", "defaults": {"eval_crit": CRITERIA}, "max_in_flight": 3}
+    rubric = [{"id": f"c{number}", "text": "True."} for number in range(9)]
+    body = {"dataset_id": dataset_id, "name": "Not at its end", "defaults": {"rubric": rubric}, "max_in_flight": 3}
     run, _ = runs.create_run(services, CreateRun.model_validate(body))
     call = queries.list_calls(services, long)[0].id
     scheduler.schedule_all(services)

@@ -352,10 +352,11 @@ def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_se
 
 
 def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, model_server: ModelServer):
-    rubric = [{"id": "river", "text": "Names the river."}]
+    rubric = [{"id": "river", "text": "Names the river."}, {"id": "rude", "text": "Is rude.", "weight": -1}]
+    fault = {"id": "rude", "evidence": "", "gap": ""}
     verdicts = [
-        {"evidence": "", "criteria": [{"id": "river", "evidence": "Elbe", "met": True, "gap": ""}]},
-        {"evidence": "", "criteria": [{"id": "river", "evidence": "", "met": False, "gap": "No river."}]},
+        {"criteria": [{"id": "river", "evidence": "Elbe", "met": True, "gap": ""}, {**fault, "met": False}]},
+        {"criteria": [{"id": "river", "evidence": "", "met": False, "gap": "No river."}, {**fault, "met": True}]},
     ]
     model_server.script(generate=["one", "two", "three"], evaluate=[*verdicts, verdicts[0]], case="r0")
     defaults = {"rubric": rubric, "iter_max": 1}
@@ -370,8 +371,10 @@ def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, mo
         "Change",
     ]
     page = reader.click("r0")
-    [criterion] = page.all("tbody/tr", page.region("Criteria"))
-    assert text_of(criterion) == "Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe"
+    assert page.texts("tbody/tr", page.region("Criteria")) == [
+        "Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe",
+        "Is rude. ✓ absent ✗ present ✓ absent",
+    ]
     page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=newly_passing")
     assert "No row matches." in page.text
     page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}")

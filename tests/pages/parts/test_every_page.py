@@ -42,6 +42,12 @@ def _send_empty(page: Page) -> None:
         )
 
 
+def _send_wrong_key(page: Page) -> None:
+    page.fill("#key", "rd_wrong")
+    with page.expect_navigation():
+        page.press("#key", "Enter")
+
+
 def _expand(page: Page) -> None:
     page.locator("[data-expands]").first.click()
     page.locator(".expanded:not([hidden]) section").first.wait_for()
@@ -121,6 +127,7 @@ def _job_pages(shown: Showcase, states: States) -> list[Place]:
     names = {states.failed: "failed", states.canceled: "canceled", states.long: "long", shown.running_id: "running"}
     return [
         *((f"{names.get(each, 'sky')} job{tab}", f"/jobs/{each}{tab}", None) for each in tabs for tab in tabs[each]),
+        ("details of an iteration", f"/jobs/{states.long}/calls?at=iteration-1", None),
         ("call", f"/jobs/{states.long}/calls/{states.call}", None),
         ("continuation with an error", f"/jobs/{states.long}", _send_empty),
         ("deletion of a job", f"/jobs/{states.failed}/delete", None),
@@ -192,6 +199,6 @@ def test_an_empty_installation_and_its_sign_in_suit_a_phone_and_axe(
     guarded = start_api(require_auth=True)
     found_too = tour(guarded.url)
     found_too.go("sign-in", "/sign-in?next=%2Fjobs")
-    found_too.go("wrong key", "/sign-in", lambda page: (page.fill("#key", "rd_wrong"), page.press("#key", "Enter")))
+    found_too.go("wrong key", "/sign-in", _send_wrong_key)
     both = found.found + found_too.found
     assert both == [], "\n".join(both)
