@@ -69,7 +69,7 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     visitor.check_accessible()
     for key in "jxjx":
         page.keyboard.press(key)
-    page.get_by_role("button", name="Compare the two selected runs").click()
+    page.get_by_role("button", name="Compare the selected runs").click()
     expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
 
 
@@ -121,6 +121,7 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     assert "No row can be used" in page.get_by_role("alert").inner_text()
     criteria = page.get_by_label("Criteria")
     expect(criteria).to_have_attribute("aria-invalid", "true")
+    expect(criteria).to_be_focused()
     expect(criteria).to_have_accessible_description(re.compile("No row can be used"))
     expect(page.get_by_label("Threshold")).to_have_value("0.7")
     visitor.check_accessible()

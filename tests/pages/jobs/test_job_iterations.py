@@ -85,6 +85,14 @@ def test_any_two_iterations_are_compared(reader: Reader, thrice: str):
     assert " ".join(page.texts("ins", diff)).split() == ["looks", "because", "light", "scatters"]
 
 
+def test_the_version_of_a_profile_is_behind_a_detail(reader: Reader, thrice: str):
+    page = reader.go(f"/jobs/{thrice}/iterations")
+    hidden = [code for each in page.all("details[summary='Version of the profile']") for code in page.all("code", each)]
+    versions = [each for each in page.all("code") if text_of(each).startswith("criteria@")]
+    assert len(versions) == 3
+    assert versions == hidden
+
+
 def test_a_wrong_pair_shows_the_usual_one(reader: Reader, thrice: str):
     assert "What changed from 1 to 2" in reader.go(f"/jobs/{thrice}/iterations?from=x&to=99").text
 
