@@ -137,6 +137,8 @@ class BatchApis:
         limit = int(params.get("limit", 20))
         if not 1 <= limit <= 100:
             raise _Refused(400, "limit: must be 1 to 100")
+        for batch in batches[:limit]:
+            self.store.advance(batch, self._script(), is_released=self._is_released())
         return batches[:limit], len(batches) > limit
 
     def _canceled(self, id_: str, prefix: str, status: int) -> Batch:

@@ -9,10 +9,10 @@ Operation = Literal["upload", "content", "create", "read", "list", "cancel", "re
 
 @dataclass(frozen=True, slots=True)
 class BatchScript:
-    """A batch ends when it was read `polls` times and is `seconds` old, unless batches are held.
+    """A batch ends when it was read or listed `polls` times and is `seconds` old, unless batches are held.
 
     Attributes:
-        polls: how often a batch is read before it has ended; 0: it has ended as soon as it is created.
+        polls: how often a batch is read or listed before it has ended; 0: it has ended as soon as it is created.
         is_held: no batch ends before `ModelServer.release`.
         state: what a running batch says of its state, in place of the state that it has.
         end: how batches end: `failed` batches (OpenAI's) are refused as a whole.
