@@ -169,13 +169,15 @@ class ProviderCatalog:
             raise Invalid.at(pointer, self._without_batches(ref.provider), "batch_unsupported")
 
     def batches(self, provider: str) -> BatchEndpoint:
-        """Return the batch endpoint of a provider. It uses the HTTP client of the live calls.
+        """Return the batch endpoint of a provider, ready for its first request, by the HTTP client of the live calls.
 
         Raises:
             ProviderError: if the provider has none (code `provider_bad_request`): the settings have changed.
         """
-        live, target = self.get(ModelRef(provider, ANY_MODEL)), self._targets.get(provider)
-        endpoint = make_batches(target, self._settings, live) if target else None
+        ref, target = ModelRef(provider, ANY_MODEL), self._targets.get(provider)
+        # On the event loop, the import of the SDK would stop all calls
+        self.prepare(ref)
+        endpoint = make_batches(target, self._settings, self.get(ref)) if target else None
         if endpoint is None:
             raise ProviderError("provider_bad_request", self._without_batches(provider))
         return endpoint
