@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from redraft import setting_values
+from redraft.batch_settings import BatchSettings
 from redraft.endpoints import (
     ANY_MODEL,
     CheckEndpoint,
@@ -50,7 +51,7 @@ _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
 }
 
 
-class Settings(BaseSettings):
+class Settings(BatchSettings, BaseSettings):
     """Each field is an environment variable with the prefix `REDRAFT_`. docs/settings.md lists the settings."""
 
     model_config = SettingsConfigDict(
@@ -160,9 +161,7 @@ class Settings(BaseSettings):
     retry_wait_s: float = Field(default=1.0, gt=0, description="First wait before a retry; doubles, with jitter.")
     retry_wait_max_s: float = Field(default=60.0, gt=0, description="Longest wait before a retry.")
     worker_concurrency: int = Field(default=256, ge=1, le=5000, description="Concurrent steps per worker process.")
-    task_events: bool = Field(
-        default=False, description="Workers send Celery's task events, as with `redraft worker -E`."
-    )
+    task_events: bool = Field(default=False, description="Workers send Celery's task events, like `redraft worker -E`.")
     lease_s: float = Field(
         default=30.0, ge=1, description="Lease length: without a heartbeat for this time, a worker loses its steps."
     )

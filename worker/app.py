@@ -11,6 +11,7 @@ from redraft.logs import configure_logs
 from redraft.messages import StepMessage
 from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.admin.setting_errors import load_settings_or_exit
+from redraft.operations.batches.delivery import BatchDelivery
 from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.calls.step_work import Work
 from redraft.operations.steps.engine import DATABASE_CONNECTIONS, Engine
@@ -76,6 +77,7 @@ def _end_deaf() -> None:
 
 deliverer = Deliverer(services)
 run_scheduler = RunScheduler(services)
+batch_delivery = BatchDelivery(services, lease_holder.owner)
 sweeper = Sweeper(services, lease_holder, begin_step)
 watchdog = Watchdog(
     services.queue,
@@ -91,6 +93,7 @@ schedule = Schedule(
         Timer("sweeper", settings.sweep_s, sweeper.sweep),
         Timer("webhooks", 0.0, deliverer.run_once),
         Timer("runs", 0.0, run_scheduler.run_once),
+        Timer("batches", settings.sweep_s, batch_delivery.run_once),
         Timer("watchdog", settings.deaf_after_s / CHECKS_PER_PERIOD, watchdog.check),
     ],
     on_shutdown=sweeper.begin_shutdown,
@@ -122,6 +125,7 @@ def _stop_claiming(**_: object) -> None:
     """Stop claiming steps. Celery calls this in a signal handler, so it must not wait for a lock."""
     deliverer.close()
     run_scheduler.close()
+    batch_delivery.close()
     schedule.begin_shutdown()
 
 

@@ -20,6 +20,8 @@ class FaultPoint(StrEnum):
     """After that commit, before any call."""
     KEPT = "kept"
     """One of several replies is stored, the others are missing."""
+    PARKED = "parked"
+    """The calls of a step wait for a batch."""
     CALLED = "called"
     """The replies are received and paid, nothing is stored."""
     STORING = "storing"
@@ -28,6 +30,12 @@ class FaultPoint(StrEnum):
     """After that commit, before any worker is notified."""
     NOTIFIED = "notified"
     """The broker has the message for the next step."""
+    SUBMITTING = "submitting"
+    """The calls of a batch are fixed, the provider has no batch yet."""
+    SENT = "sent"
+    """The provider has the batch, its id is not stored yet."""
+    IMPORTING = "importing"
+    """Some results of a batch are stored, the others are missing."""
 
 
 _watchers: list[Watcher] = []

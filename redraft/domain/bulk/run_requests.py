@@ -18,7 +18,7 @@ class RunWebhook(StrictModel):
 
     url: WebhookUrl = Field(description="http or https, without credentials.")
     events: list[RunEventType] = Field(
-        default=["run.finished"], min_length=1, max_length=1, description="The types of events to send."
+        default=["run.finished"], min_length=1, max_length=2, description="The types of events to send."
     )
 
 
@@ -34,11 +34,21 @@ class CreateRun(StrictModel):
         default={}, description="Fields of a job, and vars, that replace the values of the rows."
     )
     repeat: int = Field(default=1, ge=1, le=100, description="The number of jobs per row.")
-    max_in_flight: int = Field(default=32, ge=1, le=10_000, description="The maximum number of jobs at once.")
+    max_in_flight: int = Field(
+        default=32,
+        ge=1,
+        le=10_000,
+        description="The maximum number of jobs at once. Jobs that wait for a batch do not count.",
+    )
     max_cost_usd: Budget | None = Field(default=None, description="For the whole run. null: no limit.")
+    delivery: Literal["live", "batch", "auto"] = Field(
+        default="live",
+        description="batch: by the batch endpoints of the providers, at half the price; each round may take up to 24 "
+        "hours. auto: batch if every model has such an endpoint and the run has at least REDRAFT_BATCH_MIN_ROWS items.",
+    )
     webhook: RunWebhook | None = Field(
         default=None,
-        description="Receives the event `run.finished`. `webhook` in `defaults` receives the events of each job.",
+        description="Receives the events of the run. `webhook` in `defaults` receives the events of each job.",
     )
 
 

@@ -16,6 +16,7 @@ PREFIXES = {
     "rating": "rat_",
     "dataset": "ds_",
     "run": "run_",
+    "batch": "btc_",
     "observation": "obs_",
     "key": "key_",
     "worker": "wrk_",

@@ -1,10 +1,10 @@
-"""Ends a run, and stores the webhook delivery in the same unit of work."""
+"""Ends a run or a round of it, and stores the webhook delivery in the same unit of work."""
 
 from typing import Literal
 
 from sqlalchemy import Connection
 
-from redraft.operations.bulk.run_resources import RunCounts, RunError, run_resource, say_progress
+from redraft.operations.bulk.run_resources import RunCounts, RunError, RunRound, run_resource, say_progress
 from redraft.operations.resource_base import Moment, Resource, UsageTotals
 from redraft.storage.bulk import runs
 from redraft.storage.jobs import webhooks
@@ -28,6 +28,19 @@ class RunFinished(Resource):
     version: int
 
 
+class RoundFinished(Resource):
+    """The payload of the event `run.round_finished`: the results of all batches of the round are stored."""
+
+    message: str
+    at: Moment
+    id: str
+    name: str
+    round: RunRound
+    counts: RunCounts
+    usage: UsageTotals
+    version: int
+
+
 def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) -> None:
     """End a run whose row this unit of work has locked, and store the delivery for its webhook."""
     # One unit of work: a crash must not leave an ended run without its delivery
@@ -40,3 +53,19 @@ def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) 
     webhooks.add_of_run(
         connection, run_id, record.webhook, record.version, "run.finished", event.model_dump(mode="json")
     )
+
+
+def end_round(connection: Connection, run_id: str, number: int) -> None:
+    """Store the delivery for the webhook of a run whose batches of a round have ended. The run is locked."""
+    # Each delivery of a run has another version
+    runs.change(connection, run_id)
+    record = runs.get(connection, run_id)
+    if record is None or record.webhook is None:
+        return
+    run = run_resource(connection, record)
+    ended = next(each for each in run.rounds if each.number == number)
+    fields = run.model_dump(include={"id", "name", "counts", "usage", "version"})
+    message = f"Round {number}: {ended.succeeded} calls succeeded, {ended.failed} failed. {say_progress(run)}"
+    event = RoundFinished.model_validate({**fields, "round": ended, "message": message, "at": ended.ended_at})
+    payload = event.model_dump(mode="json")
+    webhooks.add_of_run(connection, run_id, record.webhook, record.version, "run.round_finished", payload)

@@ -15,10 +15,12 @@ from redraft.datasets.rows import BadRow, Row
 from redraft.domain.bulk.phrases import dollars
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.domain.jobs.ids import new_id
+from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.text.cleaning import clean_json
 from redraft.errors import Conflict, FieldError, Invalid, NotFound, existing
 from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.datasets import find as find_dataset
+from redraft.operations.bulk.deliveries import choose_delivery
 from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.bulk.run_resources import Run, run_resource
 from redraft.operations.calls.budgets import spent_of_run, stopped_items
@@ -29,7 +31,7 @@ from redraft.operations.jobs.submit import Idempotency
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.resource_base import NANO, cost_usd
 from redraft.operations.services import Services
-from redraft.storage.bulk import datasets, run_items, runs
+from redraft.storage.bulk import batches, datasets, run_items, runs
 from redraft.storage.bulk.datasets import DatasetRecord
 from redraft.storage.bulk.runs import RunRecord
 
@@ -46,10 +48,12 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
     Raises:
         NotFound: there is no such dataset.
         Invalid: the defaults, the overrides or the webhook are not valid; every item would fail (no criteria, a model
-            that cannot be called, or a budget and an unknown price); or the key was used with another body.
+            that cannot be called, or a budget and an unknown price); a model has no batch endpoint, and the run asks
+            for batches; or the key was used with another body.
     """
-    # Without a webhook, the digest must equal the digests that earlier versions stored before webhooks existed
-    asked = body.model_dump(exclude=None if body.webhook else {"webhook"})
+    # Without later fields, the digest must equal the digests that earlier versions stored before the fields existed
+    left_out = {*(() if body.webhook else ("webhook",)), *(("delivery",) if body.delivery == "live" else ())}
+    asked = body.model_dump(exclude=left_out)
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()
     known = _find_replay(services, idempotency, digest)
     if known is not None:
@@ -58,8 +62,11 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
     merger = Merger(body.defaults, body.overrides)
     with services.database.read() as connection:
         dataset = find_dataset(connection, body.dataset_id)
-    ensure_startable(services, dataset.id, merger, body)
+    first = ensure_startable(services, dataset.id, merger, body)
+    items = dataset.rows * body.repeat
+    delivery, reason = choose_delivery(services, body.delivery, items, first)
     row = {**_row(body, dataset), "request_hash": digest}
+    row |= {"delivery": delivery, "delivery_reason": reason}
     if idempotency:
         row |= {"idempotency_scope": idempotency.scope, "idempotency_key": idempotency.key}
     with services.database.write() as connection:
@@ -107,13 +114,13 @@ def _nano(usd: float) -> int:
     return round(usd * int(NANO))
 
 
-def ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> None:
-    """Ensure that one row can become a job. Raises Invalid if no row can, or if all rows have the same error."""
+def ensure_startable(services: Services, dataset_id: str, merger: Merger, body: CreateRun) -> AnyRequest:
+    """Return the first request of the run. Raises Invalid if no row can become a job, or all rows have one error."""
     bad: list[BadRow] = []
     for row in _good_rows(services, dataset_id):
         found = _try_row(services, merger, row, body)
-        if found is None:
-            return
+        if not isinstance(found, BadRow):
+            return found
         bad.append(found)
         del bad[ERRORS_SHOWN:]
     raise no_good_rows(bad)
@@ -130,8 +137,8 @@ def _good_rows(services: Services, dataset_id: str) -> Iterator[Row]:
         after = page[-1]["position"]
 
 
-def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> BadRow | None:
-    """Return the errors of a row that cannot become a job, or None. Raises Invalid for an error that all rows have."""
+def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> AnyRequest | BadRow:
+    """Return the request of a row, or its errors. Raises Invalid for an error that all rows have."""
     item = merger.item(row)
     if isinstance(item, BadRow):
         return item
@@ -143,7 +150,7 @@ def _try_row(services: Services, merger: Merger, row: Row, body: CreateRun) -> B
         if {each.code for each in errors} & _COMMON_ERRORS:
             raise
         return BadRow(row.line, row.last_line, row.custom_id, errors, row.digest)
-    return None
+    return ready.request
 
 
 def get_run(services: Services, run_id: str) -> Run:
@@ -179,6 +186,7 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
         run = existing(runs.lock(connection, run_id), "run", run_id)
         is_ours = run.status == "running"
         if is_ours:
+            batches.cancel_of_run(connection, run_id)
             run_items.end_queued(connection, run_id)
             end_run(connection, run_id, "canceled", "canceled")
         running = run_items.running_jobs(connection, run_id)

@@ -16,20 +16,22 @@ from sqlalchemy import Connection
 
 from redraft.datasets.items import Merger
 from redraft.datasets.rows import BadRow, Row
-from redraft.domain.jobs.requests import ContinueJob
+from redraft.domain.jobs.requests import AnyRequest, ContinueJob
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import FieldError, Invalid, Unavailable
+from redraft.operations.bulk.deliveries import check_batches
 from redraft.operations.bulk.run_completion import end_run
 from redraft.operations.calls.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.lifecycle import Continuation
 from redraft.operations.jobs.submit import Ready
+from redraft.operations.request_views import parse_request
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.storage.admin import workers
-from redraft.storage.bulk import run_items, runs
+from redraft.storage.bulk import batches, run_items, runs
 from redraft.storage.bulk.runs import RunRecord
-from redraft.storage.jobs import jobs
+from redraft.storage.jobs import jobs, parked_steps
 from redraft.storage.jobs.jobs import JobRecord
 
 log = structlog.get_logger()
@@ -58,6 +60,7 @@ class _Prepared:
         errors: the reasons why the item has no job.
         is_postponed: whether the item is tried again later or by another worker, in spite of `errors`.
         live_job_id: the job of the item, if a user has continued it.
+        delivery: `batch` if the calls of the job go into batches.
     """
 
     number: int
@@ -65,6 +68,7 @@ class _Prepared:
     errors: list[dict[str, Any]] | None = None
     is_postponed: bool = False
     live_job_id: str | None = None
+    delivery: str | None = None
 
 
 class _Pauses:
@@ -121,11 +125,14 @@ def schedule_all(services: Services) -> None:
 def schedule(services: Services, run_id: str) -> None:
     """Start items until the window of the run is full. End the run if no item is left, or if none can be started.
 
+    If no step of a run with batches is left to do, its collected calls become the next round.
+
     Raises Unavailable if the database cannot be reached.
     """
     try:
         while _start_some(services, run_id):
             pass
+        _send_round(services, run_id)
     except Unavailable:
         raise
     except Exception:
@@ -145,6 +152,9 @@ def _start_some(services: Services, run_id: str) -> bool:
         if run is None or run.status != "running":
             _pauses.end(run_id)
             return False
+        # A resumed run first gets the results that its canceled batches have, because they are paid
+        if run.delivery == "batch" and batches.has_round_out(connection, run_id):
+            return False
         room = min(_BATCH, _room(services, connection, run))
         items = run_items.take_queued(connection, run, room) if room > 0 else []
         only_postponed = room > 0 and not items
@@ -163,6 +173,26 @@ def _start_some(services: Services, run_id: str) -> bool:
     # Items that cannot be started leave room for others
     has_room = any(each.errors is not None for each in made) and not only_postponed
     return has_room or (bool(started) and len(items) == _BATCH)
+
+
+def _send_round(services: Services, run_id: str) -> None:
+    with services.database.read() as connection:
+        run = runs.get(connection, run_id)
+        if run is None or run.delivery != "batch" or not _is_round_complete(connection, run):
+            return
+    with services.database.write() as connection:
+        run = runs.lock(connection, run_id)
+        if run is not None and run.status == "running" and _is_round_complete(connection, run):
+            count = batches.make_ready(connection, run_id)
+            log.info("round_ready", run_id=run_id, batches=count)
+
+
+def _is_round_complete(connection: Connection, run: RunRecord) -> bool:
+    """Whether all calls of the next round are collected: no step is left to do, and no batch is under way."""
+    if parked_steps.count_working(connection, run.id) or batches.has_round_out(connection, run.id):
+        return False
+    # A budget may not suffice for more items until the results of others are known
+    return run.max_cost_nano_usd is not None or not run_items.has_startable(connection, run.id)
 
 
 def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:
@@ -205,14 +235,21 @@ def _room(services: Services, connection: Connection, run: RunRecord) -> int:
     threads = sum(worker["concurrency"] for worker in alive)
     window = _WITHOUT_WORKERS
     if threads:
-        window = max(1, int(threads * _SHARE) - run_items.count_running_in_other_runs(connection, run.id))
-    return min(run.max_in_flight, window) - run_items.count_running(connection, run.id)
+        others = run_items.count_running_in_other_runs(connection, run.id)
+        others -= parked_steps.count_in_other_runs(connection, run.id)
+        window = max(1, int(threads * _SHARE) - others)
+    is_batch = run.delivery == "batch"
+    # Jobs that wait for a batch need no slot
+    running = (
+        parked_steps.count_working(connection, run.id) if is_batch else run_items.count_running(connection, run.id)
+    )
+    return min(run.max_in_flight, window) - running
 
 
 def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
     """Prepare the job of an item, or collect the errors that prevent it."""
     try:
-        return _continued(services, item) or _new(services, run, item)
+        return _continued(services, run, item) or _new(services, run, item)
     except Invalid as error:
         errors = error.errors or (FieldError("", error.message, error.code),)
         is_postponed = any(each.code in _ERRORS_OF_THIS_WORKER for each in errors)
@@ -226,7 +263,7 @@ def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prep
         return _Prepared(item["number"], errors=[asdict(_UNUSABLE)])
 
 
-def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
+def _continued(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared | None:
     """Continue the job of an item, so that no call is paid twice. None if the item has no job to continue."""
     if item["job_id"] is None:
         return None
@@ -239,7 +276,8 @@ def _continued(services: Services, item: dict[str, Any]) -> _Prepared | None:
     if job.finished_at is None:
         return _Prepared(item["number"], live_job_id=job.id)
     ready = lifecycle.plan_continuation(services, job, ContinueJob(), keeps_limit=True)
-    return _Prepared(item["number"], ready)
+    delivery = _delivery_of(services, run, parse_request(job))
+    return _Prepared(item["number"], ready, delivery=delivery)
 
 
 def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
@@ -248,7 +286,23 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
         return _Prepared(item["number"], errors=[asdict(each) for each in made.errors])
     ready = submit.prepare(services, made.request, is_row=True)
     submit.check_priced(services, ready.request, run.max_cost_nano_usd)
-    return _Prepared(item["number"], ready)
+    return _Prepared(item["number"], ready, delivery=_delivery_of(services, run, ready.request))
+
+
+def _delivery_of(services: Services, run: RunRecord, request: AnyRequest) -> str | None:
+    """The delivery of a job: in a run that chose batches itself, a job with another model is delivered live.
+
+    Raises Invalid if the run was asked for batches, and a model of the job has no batch endpoint.
+    """
+    if run.delivery != "batch":
+        return None
+    try:
+        check_batches(services, request)
+    except Invalid:
+        if run.delivery_reason is None:
+            raise
+        return None
+    return "batch"
 
 
 # Cached, because building a merger checks the defaults and overrides, which all items of a run share
@@ -291,7 +345,8 @@ def _affordable(services: Services, connection: Connection, run: RunRecord, made
     requests = [each.ready.request for each in made if isinstance(each.ready, Ready)]
     if run.max_cost_nano_usd is None or not requests:
         return len(made)
-    dearest = max(worst_cost(services, request) for request in requests)
+    is_batch = run.delivery == "batch"
+    dearest = max(worst_cost(services, request, is_batch=is_batch) for request in requests)
     left = run.max_cost_nano_usd - spent_of_run(connection, services, run.id)
     under_way = run_items.count_running(connection, run.id)
     return max(0 if under_way else 1, left // max(1, dearest) - under_way)
@@ -300,9 +355,9 @@ def _affordable(services: Services, connection: Connection, run: RunRecord, made
 def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord | None:
     """Store the job of an item. None if the job was changed at the same time; the item then stays queued."""
     if isinstance(item.ready, Continuation):
-        return lifecycle.store_continuation(connection, item.ready)
+        return lifecycle.store_continuation(connection, item.ready, delivery=item.delivery)
     if isinstance(item.ready, Ready):
-        return submit.store(connection, item.ready, run_id=run_id)
+        return submit.store(connection, item.ready, run_id=run_id, delivery=item.delivery)
     return jobs.get(connection, item.live_job_id or "")
 
 

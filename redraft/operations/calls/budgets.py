@@ -15,7 +15,7 @@ from redraft.operations.request_views import models_named
 from redraft.operations.services import Services
 from redraft.providers.shared.media import tokens_in
 from redraft.providers.shared.protocol import Usage
-from redraft.storage.bulk import run_items, runs
+from redraft.storage.bulk import batches, run_items, runs
 from redraft.storage.jobs import calls
 from redraft.storage.jobs.jobs import JobRecord
 
@@ -61,7 +61,7 @@ def with_planned(services: Services, spent: Spent | None, planned: Sequence[Plan
         return None
     usages = [_worst_usage(call.chat.model, call.body) for call in planned]
     tokens = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
-    nano_usd = _worst(services, [call.row for call in planned])
+    nano_usd = sum(_worst_price(services, call.chat.model, call.body, is_batch=call.is_batch) for call in planned)
     leaves = None if spent.run_leaves is None else spent.run_leaves - nano_usd
     return Spent(spent.tokens + tokens, spent.nano_usd + nano_usd, leaves)
 
@@ -72,14 +72,14 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
         return None
     # With the lock, calls that other workers plan at the same time are counted
     runs.lock(connection, run_id)
-    open_calls = _worst(services, calls.open_in_run(connection, run_id))
+    open_calls = worst_of(services, calls.open_in_run(connection, run_id)) + batches.reserved(connection, run_id)
     return budget - spent_of_run(connection, services, run_id) - open_calls
 
 
 def spent_of_run(connection: Connection, services: Services, run_id: str) -> int:
     """Return the spending of a run in 1e-9 USD. Calls with unknown outcome count with their maximum cost."""
     untold = [row for row in calls.unpriced_in_run(connection, run_id) if _may_have_cost(row)]
-    return runs.sums(connection, run_id).cost_nano_usd + _worst(services, untold)
+    return runs.sums(connection, run_id).cost_nano_usd + worst_of(services, untold)
 
 
 def stopped_items(connection: Connection, run_id: str, limit: int | None = None) -> list[int]:
@@ -88,9 +88,14 @@ def stopped_items(connection: Connection, run_id: str, limit: int | None = None)
     return [number for number, own in found if own["max_cost_usd"] is None and own["max_tokens"] is None]
 
 
-def _worst(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
-    refs = [(parse_model(row["model"]), row["request"]) for row in rows]
-    return sum(services.providers.price(ref, _worst_usage(ref, body)) or 0 for ref, body in refs)
+def worst_of(services: Services, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Return the maximum cost of calls, in 1e-9 USD. Calls with unknown prices count as free."""
+    refs = [(parse_model(row["model"]), row["request"], row.get("batch_id") is not None) for row in rows]
+    return sum(_worst_price(services, ref, body, is_batch=is_batch) for ref, body, is_batch in refs)
+
+
+def _worst_price(services: Services, ref: ModelRef, body: Mapping[str, Any], *, is_batch: bool) -> int:
+    return services.providers.price(ref, _worst_usage(ref, body), is_batch=is_batch) or 0
 
 
 def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
@@ -101,7 +106,9 @@ def _spent(connection: Connection, services: Services, job_id: str) -> Spent:
         if is_unknown := not row["cached"] and row["input_tokens"] is None and _may_have_cost(row):
             usage = _worst_usage(ref, row["request"])
         tokens += (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        nano_usd += (services.providers.price(ref, usage) if is_unknown else row["cost_nano_usd"]) or 0
+        is_batch = row["batch_id"] is not None
+        price = services.providers.price(ref, usage, is_batch=is_batch) if is_unknown else row["cost_nano_usd"]
+        nano_usd += price or 0
     return Spent(tokens, nano_usd)
 
 
@@ -118,13 +125,17 @@ def _worst_usage(ref: ModelRef, body: Mapping[str, Any]) -> Usage:
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_tokens=writes)
 
 
-def worst_cost(services: Services, request: AnyRequest) -> int:
+def worst_cost(services: Services, request: AnyRequest, *, is_batch: bool = False) -> int:
     """Return the maximum cost of the most expensive first call of a normalised request, in 1e-9 USD; 0 if unknown."""
     verdict = request.evaluator_sampling.max_output_tokens or services.settings.evaluator_max_output_tokens
     output = max(request.sampling.max_output_tokens or OUTPUT_BOUND, verdict)
     tokens = len(to_json(dump(request))) // BYTES_PER_TOKEN + 1
     return max(
-        services.providers.price(ref, Usage(input_tokens=tokens + attached_tokens(ref, request), output_tokens=output))
+        services.providers.price(
+            ref,
+            Usage(input_tokens=tokens + attached_tokens(ref, request), output_tokens=output),
+            is_batch=is_batch,
+        )
         or 0
         for ref in map(parse_model, models_named(request))
     )
@@ -149,23 +160,21 @@ def plan_within(
     output = asked or OUTPUT_BOUND
     while True:
         planned = plan(output)
-        if _fits(services, before, limits, planned, output, calls):
+        usage = replace(_worst_usage(planned.chat.model, planned.body), output_tokens=output)
+        nano_usd = services.providers.price(planned.chat.model, usage, is_batch=planned.is_batch)
+        if _fits(before, limits, usage, nano_usd, calls):
             return planned
         if output <= _SHORTEST_OUTPUT:
-            raise BudgetExhausted(_words(before, limits) + _cost_words(services, before, limits, planned, output))
+            raise BudgetExhausted(_words(before, limits) + _cost_words(before, limits, nano_usd, output))
         output = max(_SHORTEST_OUTPUT, output // 2)
 
 
-def _fits(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int, calls: int) -> bool:
-    usage = replace(_worst_usage(planned.chat.model, planned.body), output_tokens=output)
-    tokens = (usage.input_tokens or 0) + output
+def _fits(before: Spent, limits: Limits, usage: Usage, nano_usd: int | None, calls: int) -> bool:
+    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
     if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
         return False
     leaves = _money_left(before, limits)
-    if leaves is None:
-        return True
-    nano_usd = services.providers.price(planned.chat.model, usage)
-    return nano_usd is not None and nano_usd * calls <= leaves
+    return leaves is None or (nano_usd is not None and nano_usd * calls <= leaves)
 
 
 def _money_left(before: Spent, limits: Limits) -> int | None:
@@ -173,10 +182,8 @@ def _money_left(before: Spent, limits: Limits) -> int | None:
     return min((left for left in (own, before.run_leaves) if left is not None), default=None)
 
 
-def _cost_words(services: Services, before: Spent, limits: Limits, planned: PlannedCall, output: int) -> str:
+def _cost_words(before: Spent, limits: Limits, nano_usd: int | None, output: int) -> str:
     """Return a sentence with the maximum cost of the call; empty if the price is unknown or no budget in USD is set."""
-    usage = replace(_worst_usage(planned.chat.model, planned.body), output_tokens=output)
-    nano_usd = services.providers.price(planned.chat.model, usage)
     if nano_usd is None or _money_left(before, limits) is None:
         return ""
     return f" It could cost up to {nano_usd / _NANO:.6f} USD with {output} tokens of output."

@@ -84,6 +84,10 @@ Work = Generator[ModelCall | Together | WithSpeculation | Pace, Any, T]
 """A step or a part of a step that returns a `T`."""
 
 
+class CallsParked(Exception):  # noqa: N818 - a state of a step, and never seen outside of the steps
+    """Calls of the step go into a batch. The step starts anew when their results are in the ledger."""
+
+
 def together(parts: Sequence[Work[T]], width: int | None = None) -> Work[list[T]]:
     """Run parts of a step at the same time. A single part runs directly."""
     if len(parts) == 1:

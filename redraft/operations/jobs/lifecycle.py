@@ -127,12 +127,13 @@ def _words(more: int, *, waiting: int | None) -> str:
     return f"{first}; the job continues for up to {iterations}." if more else f"{first}."
 
 
-def store_continuation(connection: Connection, ready: Continuation) -> JobRecord | None:
+def store_continuation(connection: Connection, ready: Continuation, *, delivery: str | None = None) -> JobRecord | None:
     """Store a continuation. None if the job has changed meanwhile. The caller notifies workers after the commit."""
     job = ready.job
     # The version is compared too: only one of two concurrent continuations may be stored
     unmoved = transitions.is_status(*states_before(JobStatus.QUEUED)) & transitions.is_version(job.version)
-    first_seq = transitions.change(connection, job.id, ready.values, when=unmoved, new_events=1)
+    values = {**ready.values, "delivery": delivery}
+    first_seq = transitions.change(connection, job.id, values, when=unmoved, new_events=1)
     if first_seq is None:
         return None
     events.add(connection, job, first_seq, [ready.new_event])

@@ -13,8 +13,9 @@ from redraft.domain.jobs.drafts import Draft, RefineQuestion, read_draft
 from redraft.domain.jobs.states import Step
 from redraft.errors import ProviderError
 from redraft.messages import StepMessage
+from redraft.operations.calls.call_outcomes import make_call
 from redraft.operations.calls.ledger import close_calls, sum_usage
-from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, make_call, plan_call
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, plan_call
 from redraft.operations.calls.step_work import wait_for
 from redraft.operations.jobs.resources import Resource, UsageTotals, cost_usd
 from redraft.operations.jobs.submit import resolve_model

@@ -255,11 +255,12 @@ def store(
     *,
     idempotency: Idempotency | None = None,
     run_id: str | None = None,
+    delivery: str | None = None,
     traceparent: TraceParent | None = None,
 ) -> JobRecord | None:
     """Store a job. None if its idempotency key exists. The caller notifies the workers after the commit."""
     trace = {"trace_id": traceparent and traceparent.trace_id, "traceparent": traceparent and str(traceparent)}
-    row = {**_row(ready, idempotency), "run_id": run_id, **trace}
+    row = {**_row(ready, idempotency), "run_id": run_id, "delivery": delivery, **trace}
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None

@@ -18,19 +18,19 @@ from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError, Unavailable
 from redraft.messages import StepMessage
-from redraft.operations.calls.budgets import Spent, plan_within, spent_of
+from redraft.operations.calls.budgets import Spent, plan_within, spent_of, with_planned
+from redraft.operations.calls.call_outcomes import make_call
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_calls, record_outcomes, stored, sum_usage
 from redraft.operations.calls.model_calls import (
     Ask,
     Outcome,
     PlannedCall,
     Slot,
-    make_call,
     plan_call,
     recorded_outcome,
     unsent,
 )
-from redraft.operations.calls.step_work import Work
+from redraft.operations.calls.step_work import CallsParked, Work
 from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.request_views import rules_of, step_iteration
 from redraft.operations.results.job_results import Event, attempts_of, ending, event
@@ -71,8 +71,15 @@ class StepContext:
     """The results of functions that are computed once per step, by name."""
     sent: set[str] = field(default_factory=set[str], compare=False)
     """The ids of calls that were sent. The other calls were only reserved, and cost nothing."""
+    parked: list[PlannedCall] = field(default_factory=list[PlannedCall], compare=False)
+    """The planned retries for the next batch."""
     turn: Lock = field(default_factory=Lock, compare=False)
     """Locked while a retry is planned. Otherwise retries of several candidates could exceed the budget in sum."""
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the calls are delivered by batches."""
+        return self.job.delivery == "batch"
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -139,12 +146,18 @@ def retry(
     Raises:
         BudgetExhausted: the retry could exceed the remaining budget.
         ProviderError: the retry cannot be planned.
+        CallsParked: the retry goes into a batch.
     """
     with step.turn:
         if step.spent is not None:
             with step.services.database.read() as connection:
-                step = replace(step, spent=spent_of(connection, step.services, step.job, step.request.limits))
+                spent = spent_of(connection, step.services, step.job, step.request.limits)
+            step = replace(step, spent=with_planned(step.services, spent, step.parked))
         planned = planner(step)
+        if step.is_batch:
+            step.parked.append(planned)
+            _record(step, after)
+            raise CallsParked
         stored = reserve_more(step, after, planned)
     return None if stored is None else (stored, planned)
 
@@ -195,8 +208,9 @@ def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: i
 
 
 def _planned(step: StepContext, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
-    token, is_cached = step.job.lease_token, step.request.cache == "use"
-    return plan_call(step.services, slot, kind, chat, token=token, attempt=step.attempt_no, is_cached=is_cached)
+    token, attempt, is_cached = step.job.lease_token, step.attempt_no, step.request.cache == "use"
+    facts: dict[str, Any] = {"token": token, "attempt": attempt, "is_cached": is_cached, "is_batch": step.is_batch}
+    return plan_call(step.services, slot, kind, chat, **facts)
 
 
 def outcomes_of(
@@ -224,12 +238,17 @@ def record_one_of(
 ) -> tuple[Outcome, ...]:
     """Record an outcome at once if the step makes several calls, so that a crash repeats only calls in flight."""
     *before, last = made
-    if len(planned) <= 1 or not last.row_update:
-        return made
-    work = partial(record_outcomes, job_id=step.job.id, outcomes=[last])
+    return made if len(planned) <= 1 else (*before, _record(step, last))
+
+
+def _record(step: StepContext, outcome: Outcome) -> Outcome:
+    """Close the call of an outcome at once, unless it is closed."""
+    if not outcome.row_update:
+        return outcome
+    work = partial(record_outcomes, job_id=step.job.id, outcomes=[outcome])
     closed = step.services.database.persist(work, for_s=RECORD_REPLY_S)
     reached(FaultPoint.KEPT, step.job.id)
-    return (*before, stored(last, closed))
+    return stored(outcome, closed)
 
 
 def call(

@@ -25,7 +25,7 @@ from redraft.messages import StepMessage
 from redraft.operations.calls.budgets import BudgetExhausted, spent_of
 from redraft.operations.calls.ledger import unclear_ends
 from redraft.operations.calls.model_calls import PlannedCall, loose_schemas, parameters_left_out
-from redraft.operations.calls.step_work import Pace, Work
+from redraft.operations.calls.step_work import CallsParked, Pace, Work
 from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.request_views import models_of, overlaps, parse_request, step_iteration
 from redraft.operations.results.completion import announce, complete
@@ -44,7 +44,7 @@ from redraft.operations.steps.context import (
     unwatched,
 )
 from redraft.operations.steps.crashes import crashing_as, reschedule_busy
-from redraft.operations.steps.finished_steps import finish
+from redraft.operations.steps.finished_steps import finish, park
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import started, worker_lost
@@ -110,7 +110,12 @@ def _do(
 ) -> Work[PreparedStep | None]:
     step = prepared.step
     with crashing_as(prepared.message, step.job.lease_token):
-        result = yield from _work(prepared)
+        try:
+            result = yield from _work(prepared)
+        except CallsParked:
+            park(step, [*prepared.for_batch, *step.parked])
+            stored(StepResult((), values=None))
+            return None
         if result is None:
             return None
         reached(FaultPoint.CALLED, step.job.id)
@@ -146,8 +151,13 @@ def _with_warnings(step: StepContext, result: StepResult) -> StepResult:
 
 
 def _work(prepared: PreparedStep) -> Work[StepResult | None]:
-    """Run the generator of the step. Returns None if the lease was lost before a call was sent."""
+    """Run the generator of the step. Returns None if the lease was lost before a call was sent.
+
+    Raises CallsParked if the step has calls for a batch.
+    """
     step = prepared.step
+    if prepared.for_batch:
+        raise CallsParked
     try:
         result = yield from _WORK[Step(step.job.step)](step, prepared.planned)
         return _with_warnings(step, result)
@@ -229,10 +239,17 @@ def _reserve(connection: Connection, step: StepContext) -> PreparedStep | None:
     except BudgetExhausted as error:
         _end(connection, step, StopReason.BUDGET_EXHAUSTED, "budget_exhausted", str(error))
         return None
+    if step.is_batch and (for_batch := [call for call in planned if not _is_reusable(connection, call)]):
+        return PreparedStep(step, (), for_batch=for_batch)
     prepared = rate_limits.prepare(step, planned)
     if not prepared.needs_permits:
         calls.open_calls(connection, [call.row for call in planned])
     return prepared
+
+
+def _is_reusable(connection: Connection, call: PlannedCall) -> bool:
+    key = call.row["cache_key"]
+    return key is not None and calls.find_reusable(connection, key) is not None
 
 
 def _plan_outside(step: StepContext) -> PreparedStep | None:
@@ -310,9 +327,10 @@ def _asks_the_same(recorded: Mapping[str, Any], planned: Mapping[str, Any]) -> b
 def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession) -> PreparedStep | Deferred | None:
     """Prepare the next step without a further claim. None if the step must be claimed after a message.
 
-    Jobs with a continuation or a budget always need a claim, because only a claim reads the ledger.
+    Jobs with a continuation or a budget always need a claim, because only a claim reads the ledger. So do jobs whose
+    calls go into batches, because a claim costs little beside a batch.
     """
-    needs_claim = step.job.continuations > 0 or step.spent is not None
+    needs_claim = step.job.continuations > 0 or step.spent is not None or step.is_batch
     if result.next_step is None or needs_claim or step.remaining_s() <= 0:
         return None
     following = follow(step, result)

@@ -1,4 +1,7 @@
-"""Stores the result of a step: its replies, its rows and events, and the job's next step with a lease for it."""
+"""Stores the result of a step: its replies, its rows and events, and the job's next step with a lease for it.
+
+A step whose calls go into a batch has no result yet. It is parked instead.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,17 +12,20 @@ from sqlalchemy import Connection
 
 from redraft.domain.jobs.requests import RescoreAnswers
 from redraft.domain.jobs.states import Step
+from redraft.operations.calls.budgets import worst_of
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
-from redraft.operations.calls.model_calls import Outcome
+from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.results.completion import announce, complete, is_end, needs_completion
 from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
+from redraft.storage.bulk import batches
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.driver import Statement
 from redraft.storage.engine.statements import Rows, collecting_rows
-from redraft.storage.jobs import calls, events, transitions
+from redraft.storage.engine.unit_of_work import notify_after_commit
+from redraft.storage.jobs import calls, events, parked_steps, transitions
 
 log = structlog.get_logger()
 
@@ -134,3 +140,30 @@ def _start_over(step: StepContext, outcomes: Sequence[Outcome]) -> None:
 
     step.services.database.persist(work, for_s=RECORD_REPLY_S)
     notify(step.services, message_of(step.job))
+
+
+def park(step: StepContext, planned: Sequence[PlannedCall]) -> None:
+    """Add calls to the collecting batches of the run, and release the step until their results are stored."""
+    step.services.database.persist(partial(_park, step, planned), for_s=RECORD_REPLY_S)
+    reached(FaultPoint.PARKED, step.job.id)
+
+
+def _park(step: StepContext, planned: Sequence[PlannedCall], connection: Connection) -> None:
+    job, run_id = step.job, step.job.run_id
+    # The condition on the lease also prevents that a repeated unit of work adds the calls twice
+    if run_id is None or not transitions.holds_lease(connection, job.id, job.lease_token):
+        return
+    by_model = {model: batches.collecting_id(connection, run_id, model) for model in _models_of(planned)}
+    rows = [{**call.row, "batch_id": by_model[str(call.chat.model)]} for call in planned]
+    calls.open_calls(connection, rows)
+    if step.spent is not None and step.spent.run_leaves is not None:
+        for row in rows:
+            batches.reserve(connection, row["batch_id"], worst_of(step.services, [row]))
+    transitions.advance(connection, job.id, job.lease_token, parked_steps.parked(step.remaining_s()))
+    # The scheduler sends the round when no step of the run is left to do
+    notify_after_commit(connection, "runs")
+
+
+def _models_of(planned: Sequence[PlannedCall]) -> list[str]:
+    # Always in the same order, because two units of work that lock batches in different orders deadlock
+    return sorted({str(call.chat.model) for call in planned})

@@ -26,6 +26,8 @@ class PreparedStep:
     needs_permits: bool = False
     needs_planning: bool = False
     """Whether the calls are not planned yet, because planning takes too long for the unit of work of the claim."""
+    for_batch: Sequence[PlannedCall] = ()
+    """The calls that go into a batch. Then the step is parked, and makes no call."""
 
     @property
     def message(self) -> StepMessage:

@@ -141,6 +141,11 @@ def has_queued(connection: Connection, run_id: str) -> bool:
     return exists(connection, _is_in(run_id, "queued"))
 
 
+def has_startable(connection: Connection, run_id: str) -> bool:
+    """Whether an item is queued that was not postponed."""
+    return exists(connection, _is_in(run_id, "queued"), run_items.c.errors.is_(None))
+
+
 def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) -> set[int]:
     query = select(run_items.c.number).where(_is_one_of(run_id, numbers), run_items.c.status == "queued")
     return set(connection.scalars(query))

@@ -35,6 +35,8 @@ class RunRecord:
     resumed_at: datetime | None
     idle_ms: int | None
     webhook: dict[str, Any] | None
+    delivery: str
+    delivery_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

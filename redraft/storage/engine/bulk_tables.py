@@ -67,6 +67,9 @@ runs = sa.Table(
     # Total time between each end and the next resume; the report subtracts it from the duration
     sa.Column("idle_ms", sa.BigInteger),
     sa.Column("webhook", Json),
+    # How the calls are delivered, `live` or `batch`, and why, if the user left it to Redraft
+    sa.Column("delivery", sa.String(5), nullable=False, default="live", server_default="live"),
+    sa.Column("delivery_reason", CleanText),
     sa.CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
     sa.CheckConstraint(f"({_ACTIVE}) = (finished_at IS NULL)", name="active_is_unfinished"),
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
@@ -90,4 +93,53 @@ run_items = sa.Table(
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled', 'invalid')", name="status"),
     sa.Index("ix_run_items_status", "run_id", "status", "number"),
     sa.Index("uq_run_items_job", "job_id", unique=True),
+)
+
+# One batch of calls of a run to one model. `calls.batch_id` names its calls
+batches = sa.Table(
+    "batches",
+    metadata,
+    # The provider gets this id with the batch, so that a batch whose submission was interrupted is found again
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("run_id", sa.String(40), sa.ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("model", sa.String(220), nullable=False),
+    # collecting: calls are added. ready: the calls are fixed. sent: the provider has the batch. ended: its results are
+    # stored
+    sa.Column("status", sa.String(10), nullable=False, default="collecting"),
+    # NULL while calls are collected
+    sa.Column("round", sa.Integer),
+    sa.Column("provider_batch_id", CleanText),
+    # The provider's own word for the state
+    sa.Column("provider_status", CleanText),
+    sa.Column("total", sa.Integer, nullable=False, default=0),
+    # The calls that the provider has ended, as it reports them
+    sa.Column("done", sa.Integer, nullable=False, default=0),
+    # The calls whose results are stored
+    sa.Column("succeeded", sa.Integer, nullable=False, default=0),
+    sa.Column("failed", sa.Integer, nullable=False, default=0),
+    # The maximum cost of the calls without a result, if the run has a budget
+    sa.Column("reserved_nano_usd", sa.BigInteger, nullable=False, default=0),
+    # The live price of the calls less their cost
+    sa.Column("saved_nano_usd", sa.BigInteger, nullable=False, default=0),
+    sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    # The start of the round
+    sa.Column("ready_at", UtcTime),
+    # The first submission, which may have failed; from then on the calls of the batch do not change
+    sa.Column("submitted_at", UtcTime),
+    sa.Column("expires_at", UtcTime),
+    sa.Column("ended_at", UtcTime),
+    # When a worker submits or reads the batch next
+    sa.Column("next_at", UtcTime),
+    # Consecutive failures of requests about the batch
+    sa.Column("failures", sa.Integer, nullable=False, default=0),
+    sa.Column("lease_owner", sa.String(40)),
+    sa.Column("is_canceled", sa.Boolean, nullable=False, default=False),
+    sa.Column("error", CleanText),
+    # The first lines that are no result of a call of the batch, and their number
+    sa.Column("odd_lines", Json),
+    sa.Column("odd_line_count", sa.Integer, nullable=False, default=0),
+    sa.CheckConstraint("status IN ('collecting', 'ready', 'sent', 'ended')", name="status"),
+    sa.Index("ix_batches_run", "run_id", "round"),
+    partial_index("uq_batches_collecting", "run_id", "model", where="status = 'collecting'", unique=True),
+    partial_index("ix_batches_due", "next_at", where="status IN ('ready', 'sent')"),
 )

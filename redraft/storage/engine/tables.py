@@ -88,6 +88,8 @@ jobs = sa.Table(
     sa.Column("first_iteration", sa.Integer, nullable=False, default=1),
     sa.Column("continuations", sa.Integer, nullable=False, default=0),
     sa.Column("guidance", CleanText),
+    # `batch` if the calls of the job wait for batches of its run; otherwise NULL
+    sa.Column("delivery", sa.String(5)),
     sa.Column("best_score", sa.Float),
     sa.Column("best_iteration", sa.Integer),
     sa.Column("result", Json),
@@ -301,6 +303,8 @@ calls = sa.Table(
     sa.Column("cost_nano_usd", sa.BigInteger),
     sa.Column("latency_ms", sa.Integer),
     sa.Column("error", Json),
+    # The batch with which the call is delivered; NULL for a live call
+    sa.Column("batch_id", sa.String(40)),
     sa.Column("started_at", UtcTime, nullable=False, default=DbNow()),
     sa.Column("finished_at", UtcTime),
     sa.CheckConstraint("status IN ('started', 'ok', 'error', 'unknown', 'dup')", name="status"),
@@ -308,6 +312,7 @@ calls = sa.Table(
     partial_index("ix_calls_finished", "finished_at", where="finished_at IS NOT NULL"),
     partial_index("ix_calls_cache_key", "cache_key", where="cache_key IS NOT NULL AND status = 'ok'"),
     partial_index("ix_calls_started", "started_at", where="status = 'started'"),
+    partial_index("ix_calls_batch", "batch_id", "id", where="batch_id IS NOT NULL"),
     partial_index("uq_calls_ok", "job_id", "iteration", "candidate", "step", "seq", where="status = 'ok'", unique=True),
 )
 

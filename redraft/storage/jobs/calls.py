@@ -50,6 +50,7 @@ _CLOSE_COLUMNS = (
     *("cached", "response", "reply_text", "http_status", "response_headers", "finish_reason", "error"),
     *(*TOKENS, "cost_nano_usd", "latency_ms"),
 )
+_SPENT = ("input_tokens", "output_tokens", "cost_nano_usd")
 _SUMMED = (*TOKENS, "cost_nano_usd", "latency_ms")
 _SUMMARY_COLUMNS = (
     *("id", "type", "step", "iteration", "candidate", "seq", "model", "attempt", "status", "cached", "http_status"),
@@ -98,7 +99,9 @@ def lost_usage(closed: Iterable[bool]) -> Counter[str]:
 
 def close_lost(connection: sa.Connection, job_id: str, token: int) -> Mapping[str, int]:
     """Close the calls of lost workers as unknown. Return the usage that these calls add to their job."""
-    is_lost = sa.and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token)
+    # A call in a batch is not lost with a worker: the results of the batch close it
+    is_live = calls.c.batch_id.is_(None)
+    is_lost = sa.and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token, is_live)
     lost = sa.update(calls).where(is_lost).values(_LOST).returning(*_LOST_COLUMNS)
     return _close_all(connection, lost).get(job_id, {})
 
@@ -150,7 +153,7 @@ def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tu
     return (
         sa.select(calls.c.id)
         .outerjoin(jobs, jobs.c.id == calls.c.job_id)
-        .where(is_started, calls.c.started_at < DbNow(-min(after_s, ended_s)))
+        .where(is_started, calls.c.batch_id.is_(None), calls.c.started_at < DbNow(-min(after_s, ended_s)))
         .where(sa.or_(has_no_job & (calls.c.started_at < DbNow(-after_s)), has_ended))
         .limit(limit)
     )
@@ -221,22 +224,24 @@ def find_reusable(connection: sa.Connection, cache_key: str) -> dict[str, Any] |
 
 def usage_of_job(connection: sa.Connection, job_id: str) -> list[dict[str, Any]]:
     """Return the usage of each call of a job, with the request, from which unknown usage is estimated."""
-    names = ("model", "status", "cached", "http_status", "request", "input_tokens", "output_tokens", "cost_nano_usd")
+    names = ("model", "status", "cached", "http_status", "request", "batch_id", *_SPENT)
     return fetch_all(connection, sa.select(*(calls.c[name] for name in names)).where(calls.c.job_id == job_id))
 
 
 def open_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
+    """Return the live calls in flight of a run's jobs."""
     query = (
         sa.select(calls.c.model, calls.c.request)
         .join_from(calls, jobs, jobs.c.id == calls.c.job_id)
         .where(calls.c.status == sa.literal("started", literal_execute=True), jobs.c.run_id == run_id)
+        .where(calls.c.batch_id.is_(None))
     )
     return fetch_all(connection, query)
 
 
 def unpriced_in_run(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
     """Return the ended calls of a run's jobs whose cost is unknown."""
-    names = ("model", "request", "status", "http_status")
+    names = ("model", "request", "status", "http_status", "batch_id")
     query = (
         sa.select(*(calls.c[name] for name in names))
         .join_from(jobs, calls, calls.c.job_id == jobs.c.id)

@@ -57,6 +57,7 @@ class JobRecord:
     first_iteration: int
     continuations: int
     guidance: str | None
+    delivery: str | None
     best_score: float | None
     best_iteration: int | None
     result: dict[str, Any] | None

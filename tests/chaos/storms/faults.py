@@ -28,7 +28,9 @@ from tests.support.waiting import patient
 _GAP_S = (0.2, 1.2)
 _RECOVERY_S = 30.0
 _API_POINTS = (FaultPoint.SUBMITTED, FaultPoint.NOTIFIED)
-_WORKER_POINTS = tuple(fault_point for fault_point in FaultPoint if fault_point not in _API_POINTS)
+# No storm has runs that are delivered by batches
+_BATCH_POINTS = (FaultPoint.PARKED, FaultPoint.SUBMITTING, FaultPoint.SENT, FaultPoint.IMPORTING)
+_WORKER_POINTS = tuple(each for each in FaultPoint if each not in (*_API_POINTS, *_BATCH_POINTS))
 # A database fails where it is asked something
 _DATABASE_POINTS = (FaultPoint.CLAIMING, FaultPoint.STORING)
 # With SQLite the processes' own clock is the database's, and on one machine it is the same for all of them

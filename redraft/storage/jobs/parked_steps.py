@@ -1,0 +1,55 @@
+"""Parks the steps whose calls wait for a batch, and makes them due again when all their calls have results."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.query_parts import count
+from redraft.storage.engine.tables import calls, jobs
+from redraft.storage.jobs.transitions import DUE_STEP_COLUMNS, DueStep, is_open
+
+# The time at which a parked step is due. So no sweep reads parked steps, and their deadline does not pass
+_PARKED_AT = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def parked(remaining_s: float) -> dict[str, Any]:
+    """Return the columns of a parked step. `remaining_s` is the time to its deadline, which stands still meanwhile."""
+    deadline_at = _PARKED_AT + timedelta(seconds=max(0.0, remaining_s))
+    return {"available_at": _PARKED_AT, "deadline_at": deadline_at, "rung_at": None}
+
+
+def return_steps(
+    connection: sa.Connection, job_ids: Collection[str], changes: Mapping[str, Mapping[str, Any]]
+) -> list[DueStep]:
+    """Make the parked steps of these jobs due, except those with a call that still waits for its batch.
+
+    The caller has locked the jobs. `changes` has further columns of the steps, by job id.
+    """
+    waits = sa.select(1).where(calls.c.job_id == jobs.c.id, calls.c.status == "started", calls.c.batch_id.is_not(None))
+    query = sa.select(jobs.c.id, jobs.c.deadline_at).where(
+        jobs.c.id.in_(job_ids), is_open(), jobs.c.available_at == _PARKED_AT, ~waits.exists()
+    )
+    returned: list[DueStep] = []
+    for job_id, deadline_at in connection.execute(query).all():
+        due = {"available_at": DbNow(), "rung_at": DbNow(), "deadline_at": _deadline(deadline_at)}
+        statement = sa.update(jobs).where(jobs.c.id == job_id).values(**due, **changes.get(job_id, {}))
+        returned.append(DueStep(*connection.execute(statement.returning(*DUE_STEP_COLUMNS)).one()))
+    return returned
+
+
+def _deadline(parked_deadline: datetime) -> DbNow:
+    return DbNow((parked_deadline - _PARKED_AT).total_seconds())
+
+
+def count_working(connection: sa.Connection, run_id: str) -> int:
+    """Count the open jobs of a run whose steps are not parked."""
+    return count(connection, is_open(), jobs.c.available_at < _PARKED_AT, jobs.c.run_id == run_id)
+
+
+def count_in_other_runs(connection: sa.Connection, run_id: str) -> int:
+    """Count the parked steps of all other runs."""
+    is_other = sa.and_(jobs.c.run_id.is_not(None), jobs.c.run_id != run_id)
+    return count(connection, is_open(), jobs.c.available_at == _PARKED_AT, is_other)
