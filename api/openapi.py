@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 from fastapi.openapi.models import Example
 from fastapi.openapi.utils import get_openapi
@@ -13,8 +13,8 @@ from starlette.routing import BaseRoute
 from api.authentication import is_open, scope_of
 from api.http import problems
 from api.http.problems import TITLES, Problem
-from redraft.domain.jobs.webhooks import EVENT_TYPES, RunEventType, message_type
-from redraft.operations.bulk.run_completion import RunFinished
+from redraft.domain.jobs.webhooks import EVENT_TYPES, message_type
+from redraft.operations.bulk.run_completion import RoundFinished, RunFinished
 from redraft.operations.jobs.resources import EventData, Job
 from redraft.operations.resource_base import Moment, Resource
 
@@ -93,14 +93,31 @@ class RunWebhookData(_Data):
 class RunWebhookBody(Resource):
     """The body of a run's webhook."""
 
-    type: RunEventType
+    type: Literal["run.finished"]
     timestamp: Moment
     data: RunWebhookData
+
+
+class RoundWebhookData(_Data):
+    """The end of a round of batches."""
+
+    run_id: str
+    seq: int = Field(description="The version of the run. It grows with each round.")
+    event: RoundFinished
+
+
+class RoundWebhookBody(Resource):
+    """The body of a run's webhook at the end of a round."""
+
+    type: Literal["run.round_finished"]
+    timestamp: Moment
+    data: RoundWebhookData
 
 
 _WEBHOOKS: Mapping[str, tuple[str, type[Resource]]] = {
     "job.event": ("An event of a job, of a type that the webhook selects.", JobWebhookBody),
     "run.finished": ("A run has ended. If it is resumed, the message is sent again when it ends.", RunWebhookBody),
+    "run.round_finished": ("The results of a round of batches are stored.", RoundWebhookBody),
 }
 
 

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
+from redraft.setting_values import BatchSettings
 from redraft.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,8 +72,13 @@ def default_of(name: str, field: FieldInfo) -> str:
     return COMPUTED.get(name) or (value and f"`{value}`")
 
 
+def _fields() -> list[tuple[str, FieldInfo]]:
+    """Return the settings in the order of the pages: those of the base class come last."""
+    return sorted(Settings.model_fields.items(), key=lambda each: each[0] in BatchSettings.model_fields)
+
+
 def settings_page() -> str:
-    return SETTINGS_INTRO + "".join(_row(name, field) for name, field in Settings.model_fields.items())
+    return SETTINGS_INTRO + "".join(_row(name, field) for name, field in _fields())
 
 
 def _row(name: str, field: FieldInfo) -> str:
@@ -82,7 +88,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def env_example() -> str:
     blocks: list[str] = []
-    for name, field in Settings.model_fields.items():
+    for name, field in _fields():
         variable, *others = names_of(name, field)
         also = f" Also read as {', '.join(others)}." if others else ""
         default = f" Default: {COMPUTED[name].replace('`', '')}." if name in COMPUTED else ""

@@ -12,7 +12,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
+
+from pydantic import BaseModel, Field
 
 _BROKER_FORM = (
     "must look like redis://user:password@host:6379/0, rediss://… with TLS, valkey://…, valkeys://… or "
@@ -208,3 +211,18 @@ def _split(url: str) -> SplitResult | None:
     except ValueError:
         return None
     return None if re.search(r"[\s\x00-\x1f]", url) else parts
+
+
+class BatchSettings(BaseModel):
+    """The settings of runs that are delivered by batches, a base class of `Settings`."""
+
+    batch_min_rows: int = Field(
+        default=100, ge=1, description="Runs with the delivery auto and at least this many items use batches."
+    )
+    batch_poll_s: float = Field(default=60.0, gt=0, description="Pause before a batch is read again at its provider.")
+    batch_attempts_max: int = Field(
+        default=3, ge=1, le=20, description="Batches that a call goes into before a transient failure is final."
+    )
+    batch_fallback: Literal["live", "fail"] = Field(
+        default="live", description="What follows these batches: the job goes on with live calls, or it ends."
+    )

@@ -14,7 +14,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from redraft import setting_values
-from redraft.batch_settings import BatchSettings
 from redraft.endpoints import (
     ANY_MODEL,
     CheckEndpoint,
@@ -51,7 +50,7 @@ _CHECKS: dict[str, tuple[LiteralString, Callable[[str], str | None]]] = {
 }
 
 
-class Settings(BatchSettings, BaseSettings):
+class Settings(setting_values.BatchSettings, BaseSettings):
     """Each field is an environment variable with the prefix `REDRAFT_`. docs/settings.md lists the settings."""
 
     model_config = SettingsConfigDict(

@@ -110,6 +110,9 @@ class Call(ResponseModel):
     started_at: str
     finished_at: str | None = None
     provider: str
+    delivery: Literal['live', 'batch'] | str
+    batch_id: str | None = None
+    """The batch of the run that delivers the call; null for a live call."""
     request: Any = None
     response: Any = None
     truncated: bool
@@ -977,6 +980,37 @@ class Revisions(ResponseModel):
     cost_per_accepted_usd: str | None = None
 
 
+class RoundFinished(ResponseModel):
+    """The payload of the event `run.round_finished`: the results of all batches of the round are stored."""
+    message: str
+    at: str
+    id: str
+    name: str
+    round: RunRound
+    counts: RunCounts
+    usage: UsageTotals
+    version: int
+
+
+class RoundWebhookBody(ResponseModel):
+    """The body of a run's webhook at the end of a round."""
+    type: Literal['run.round_finished'] | str
+    timestamp: str
+    data: RoundWebhookData
+
+
+class RoundWebhookData(ResponseModel):
+    """The end of a round of batches."""
+    url: str
+    """The path of the job or of the run."""
+    truncated: bool
+    """Whether values that are too long are replaced by null."""
+    run_id: str
+    seq: int
+    """The version of the run. It grows with each round."""
+    event: RoundFinished
+
+
 class RowError(ResponseModel):
     """A validation error in a row."""
     pointer: str
@@ -1001,11 +1035,42 @@ class Run(RunState):
     repeat: int
     max_in_flight: int
     max_cost_usd: str | None = None
+    delivery: Literal['live', 'batch'] | str
+    delivery_reason: str | None = None
+    """Why `delivery: auto` chose this delivery; otherwise null."""
+    rounds: list[RunRound] = []
+    """The rounds of batches, the first one first."""
+    saved_usd: str | None = None
+    """The live price of the batches less their cost."""
     webhook: dict[str, Any] | None = None
     defaults: dict[str, Any]
     overrides: dict[str, Any]
     version: int
     urls: dict[str, str]
+
+
+class RunBatch(ResponseModel):
+    """A batch of calls of a run to one model."""
+    id: str
+    model: str
+    status: Literal['ready', 'sent', 'ended'] | str
+    provider_batch_id: str | None = None
+    provider_status: str | None = None
+    """The provider's own word for the state."""
+    total: int
+    done: int
+    """The calls that the provider has ended, as it reports them."""
+    succeeded: int
+    """The calls whose replies are stored."""
+    failed: int
+    submitted_at: str | None = None
+    expires_at: str | None = None
+    """The provider ends the batch at the latest then."""
+    ended_at: str | None = None
+    error: str | None = None
+    """Why the provider refused the batch, or why it could not be asked last."""
+    odd_line_count: int
+    """Lines of the results that belong to no call of the batch."""
 
 
 class RunCounts(ResponseModel):
@@ -1145,6 +1210,21 @@ class RunReport(ResponseModel):
     final_scores: list[Bin]
     criteria: list[CriterionRate] = []
     repeats: Repeats | None = None
+
+
+class RunRound(ResponseModel):
+    """The batches of a run that were sent together. The next round follows when all of them have ended."""
+    number: int
+    total: int
+    done: int
+    succeeded: int
+    failed: int
+    started_at: str
+    expires_at: str | None = None
+    ended_at: str | None = None
+    wall_s: float | None = None
+    """The time from the start of the round to its end, in seconds."""
+    batches: list[RunBatch]
 
 
 class RunWebhookBody(ResponseModel):

@@ -81,11 +81,15 @@ class CreateRun(TypedDict, total=False):
     repeat: int
     """The number of jobs per row."""
     max_in_flight: int
-    """The maximum number of jobs at once."""
+    """The maximum number of jobs at once. Jobs that wait for a batch do not count."""
     max_cost_usd: float | None
     """For the whole run. null: no limit."""
+    delivery: Literal['live', 'batch', 'auto']
+    """batch: by the batch endpoints of the providers, at half the price; each round may take up to 24 hours.
+    auto: batch if every model has such an endpoint and the run has at least REDRAFT_BATCH_MIN_ROWS items.
+    """
     webhook: RunWebhook | None
-    """Receives the event `run.finished`. `webhook` in `defaults` receives the events of each job."""
+    """Receives the events of the run. `webhook` in `defaults` receives the events of each job."""
 
 
 class Criterion(TypedDict, total=False):
@@ -493,7 +497,7 @@ class RunWebhook(TypedDict, total=False):
     """The URL that receives a run's events by Standard Webhooks."""
     url: Required[str]
     """http or https, without credentials."""
-    events: list[Literal['run.finished']]
+    events: list[Literal['run.finished', 'run.round_finished']]
     """The types of events to send."""
 
 

@@ -48,6 +48,15 @@ Overrides = Annotated[
         help="Set a request field for all rows, such as iter_max=2 or limits.max_tokens=4000; repeatable.",
     ),
 ]
+Delivery = Annotated[
+    Literal["live", "batch", "auto"] | None,
+    typer.Option(
+        "--delivery",
+        metavar="live|batch|auto",
+        help="batch: use the batch endpoints of the providers, at half the price; each round of calls may take up to "
+        "24 hours. auto: batch for a large run if all its models have such an endpoint (default: live).",
+    ),
+]
 RetryErrors = Annotated[
     bool, typer.Option("--retry-errors", help="Also execute the failed items of the resumed run again.")
 ]

@@ -13,6 +13,7 @@ EPILOG = options.examples(
     "redraft eval questions.jsonl --max-in-flight 16 --output results.csv --report report.html",
     "redraft eval rows.csv --map instruct=frage --crit 'Correct and short.' --max-cost 5",
     "redraft eval questions.jsonl --baseline latest --fail-on-regression --min-pass-rate 0.9 --report junit.xml",
+    "redraft eval questions.jsonl --batch --detach",
     "redraft eval --resume latest --retry-errors",
 )
 
@@ -57,6 +58,8 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
             "known. With --resume, it must be larger than the old maximum."
         ),
     ] = None,
+    delivery: bulk_options.Delivery = None,
+    batch: Annotated[bool, typer.Option("--batch", help="The same as --delivery batch.")] = False,
     webhook: Annotated[
         str | None,
         typer.Option(metavar="URL", help="URL that receives a signed message `run.finished` when the run ends."),
@@ -99,6 +102,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "--repeat": repeat,
         "--max-in-flight": max_in_flight,
         "--webhook": webhook,
+        "--delivery": "batch" if batch else delivery,
     }
     if resume is not None:
         _ensure_alone(of_new, fields)
@@ -115,6 +119,7 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         "max_in_flight": max_in_flight,
         "max_cost_usd": max_cost,
         "webhook": webhook and {"url": webhook},
+        "delivery": of_new["--delivery"],
     }
     body = {field: value for field, value in body.items() if value is not None}
     mapping = bulk_options.mapping_of(mapped)

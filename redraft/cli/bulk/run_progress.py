@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -14,7 +15,7 @@ from redraft.cli import output
 from redraft.domain.statistics.estimates import share
 
 if TYPE_CHECKING:
-    from redraft.operations.bulk.run_resources import Run
+    from redraft.operations.bulk.run_resources import Run, RunRound
 
 _LINE_EVERY_S = 5.0
 
@@ -85,6 +86,8 @@ def words_of(run: "Run", left: float | None) -> str:
     parts = [f"{done(run):,} of {counts.total:,} done"]
     if counts.running:
         parts.append(f"{counts.running:,} in flight")
+    if run.rounds and run.status == "running":
+        parts.append(round_words(run.rounds[-1]))
     ended = {"failed": counts.failed, "invalid": counts.invalid, "canceled": counts.canceled}
     parts += [f"{number:,} {name}" for name, number in ended.items() if number]
     most = f" of ${run.max_cost_usd}" if run.max_cost_usd else ""
@@ -92,6 +95,19 @@ def words_of(run: "Run", left: float | None) -> str:
     if left is not None:
         parts.append(f"{output.span(left)} left")
     return " · ".join(part for part in parts if part)
+
+
+def round_words(current: "RunRound") -> str:
+    """Return the state of a round of batches: how much is done, its age, and its latest end."""
+    ids = [batch.provider_batch_id for batch in current.batches if batch.provider_batch_id]
+    age = output.span((datetime.now(UTC) - current.started_at).total_seconds())
+    parts = [f"round {current.number}: {current.done:,} of {current.total:,} calls, {current.failed:,} failed"]
+    parts.append(f"sent as {', '.join(ids)}" if ids else "to be sent")
+    if current.ended_at is None:
+        parts.append(f"{age} old")
+        if current.expires_at:
+            parts.append(f"ends at {current.expires_at:%Y-%m-%d %H:%M} UTC at the latest")
+    return " · ".join(parts)
 
 
 def _accepted(run: "Run") -> str:

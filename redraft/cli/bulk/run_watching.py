@@ -134,6 +134,10 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
         def begin() -> str:
             run = backend.create_run(request)
             output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
+            if run.delivery == "batch":
+                output.say("Its calls are delivered by batches. The results of each round may take up to 24 hours.")
+            elif run.delivery_reason:
+                output.say(f"Its calls are made live. {run.delivery_reason}")
             print_invalid(backend, run)
             return run.id
 

@@ -122,7 +122,13 @@ def _store_lines(
     services: Services, endpoint: BatchEndpoint, batch: BatchRecord, lines: Mapping[str, BatchLine]
 ) -> None:
     def read(row: Mapping[str, Any]) -> ChatReply:
-        return endpoint.reply(lines[row["id"]], row["request"])
+        try:
+            return endpoint.reply(lines[row["id"]], row["request"])
+        except NotExecuted as error:
+            if error.code != "canceled" or batch.is_canceled:
+                raise
+            # Somebody canceled the batch at the provider, so the call goes into the next batch
+            raise NotExecuted("provider_unavailable", error.message) from error
 
     _store(services, batch, list(lines), read)
     reached(FaultPoint.IMPORTING, batch.id)

@@ -152,6 +152,8 @@ class PlacedCall(CallLine):
 
 class Call(CallLine):
     provider: str
+    delivery: Literal["live", "batch"]
+    batch_id: str | None = Field(description="The batch of the run that delivers the call; null for a live call.")
     request: Any
     response: Any
     truncated: bool
@@ -306,7 +308,9 @@ def call_resource(row: Mapping[str, Any], *, full: bool = False) -> Call:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "status": _CALL_STATUS[row["status"]], "cost_usd": cost_usd(row["cost_nano_usd"])}
+    delivery = "batch" if row.get("batch_id") else "live"
+    status = _CALL_STATUS[row["status"]]
+    return {**row, "delivery": delivery, "status": status, "cost_usd": cost_usd(row["cost_nano_usd"])}
 
 
 def _cut(value: Any, limit: int | None) -> Any:

@@ -208,9 +208,8 @@ def plan(step: StepContext, slot: Slot, kind: str, ask: Ask, *, calls_at_once: i
 
 
 def _planned(step: StepContext, slot: Slot, kind: str, chat: Chat) -> PlannedCall:
-    token, attempt, is_cached = step.job.lease_token, step.attempt_no, step.request.cache == "use"
-    facts: dict[str, Any] = {"token": token, "attempt": attempt, "is_cached": is_cached, "is_batch": step.is_batch}
-    return plan_call(step.services, slot, kind, chat, **facts)
+    facts: dict[str, Any] = {"token": step.job.lease_token, "attempt": step.attempt_no, "is_batch": step.is_batch}
+    return plan_call(step.services, slot, kind, chat, **facts, is_cached=step.request.cache == "use")
 
 
 def outcomes_of(
