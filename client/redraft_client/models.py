@@ -110,7 +110,7 @@ class Call(ResponseModel):
     started_at: str
     finished_at: str | None = None
     provider: str
-    delivery: Literal['live', 'batch'] | str
+    delivery: Literal['live', 'batch'] | str = 'live'
     batch_id: str | None = None
     """The batch of the run that delivers the call; null for a live call."""
     request: Any = None
@@ -1035,7 +1035,7 @@ class Run(RunState):
     repeat: int
     max_in_flight: int
     max_cost_usd: str | None = None
-    delivery: Literal['live', 'batch'] | str
+    delivery: Literal['live', 'batch'] | str = 'live'
     delivery_reason: str | None = None
     """Why `delivery: auto` chose this delivery; otherwise null."""
     rounds: list[RunRound] = []

@@ -70,7 +70,9 @@ class BatchDelivery:
         try:
             endpoint = self._services.providers.batches(parse_model(batch.model).provider)
             found = self._ask(endpoint, batch)
-            if found is not None and found.state.is_ended:
+            if found is not None and found.is_queue_full and not batch.is_canceled:
+                self._delay(batch, found.error, status="ready", provider_batch_id=None)
+            elif found is not None and found.state.is_ended:
                 results.import_results(self._services, endpoint, batch, found)
             elif found is not None:
                 self._release(batch, self._poll_s, **_facts(found), failures=0, error=None)
@@ -95,13 +97,16 @@ class BatchDelivery:
             words = f"The provider has no batch {batch.provider_batch_id} any more: {error.message}"
             results.end_without_results(self._services, batch, NotExecuted("provider_unavailable", words))
         elif is_sent or error.retryable:
-            settings, failures = self._services.settings, batch.failures + 1
-            first_s = min(settings.batch_poll_s, settings.retry_wait_max_s)
-            wait_s = retry_wait_s(failures, first_s=first_s, max_s=_LONGEST_WAIT_S, asked_s=error.retry_after_s)
-            log.warning("batch_delayed", batch_id=batch.id, reason=error.message, wait_s=round(wait_s, 1))
-            self._release(batch, wait_s, failures=failures, error=error.message)
+            self._delay(batch, error.message, error.retry_after_s)
         else:
             results.end_without_results(self._services, batch, error)
+
+    def _delay(self, batch: BatchRecord, reason: str, asked_s: float | None = None, **values: Any) -> None:
+        settings, failures = self._services.settings, batch.failures + 1
+        first_s = min(settings.batch_poll_s, settings.retry_wait_max_s)
+        wait_s = retry_wait_s(failures, first_s=first_s, max_s=_LONGEST_WAIT_S, asked_s=asked_s)
+        log.warning("batch_delayed", batch_id=batch.id, reason=reason, wait_s=round(wait_s, 1))
+        self._release(batch, wait_s, **values, failures=failures, error=reason)
 
     @property
     def _poll_s(self) -> float:

@@ -95,8 +95,10 @@ class Run(Resource):
     repeat: int
     max_in_flight: int
     max_cost_usd: str | None
-    delivery: Literal["live", "batch"]
-    delivery_reason: str | None = Field(description="Why `delivery: auto` chose this delivery; otherwise null.")
+    delivery: Literal["live", "batch"] = "live"
+    delivery_reason: str | None = Field(
+        default=None, description="Why `delivery: auto` chose this delivery; otherwise null."
+    )
     rounds: list[RunRound] = Field(default=[], description="The rounds of batches, the first one first.")
     saved_usd: str | None = Field(default=None, description="The live price of the batches less their cost.")
     webhook: RunWebhook | None

@@ -152,8 +152,10 @@ class PlacedCall(CallLine):
 
 class Call(CallLine):
     provider: str
-    delivery: Literal["live", "batch"]
-    batch_id: str | None = Field(description="The batch of the run that delivers the call; null for a live call.")
+    delivery: Literal["live", "batch"] = "live"
+    batch_id: str | None = Field(
+        default=None, description="The batch of the run that delivers the call; null for a live call."
+    )
     request: Any
     response: Any
     truncated: bool

@@ -6,8 +6,8 @@ from alembic import op
 from migrations.online import create_index, drop_index
 from redraft.storage.engine.columns import CleanText, Json, UtcTime
 
-revision = "0027"
-down_revision = "0026"
+revision = "0029"
+down_revision = "0028"
 branch_labels = None
 depends_on = None
 
