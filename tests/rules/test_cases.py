@@ -4,21 +4,26 @@ An id stands in a comment or a parameter (`HB-F1.1`), or in a test's name (`test
 """
 
 import re
+from functools import cache
 
 import pytest
 
 from tests.rules.sources import ROOT
 
 CASES = [line.split("\t") for line in (ROOT / "tests/rules/cases.txt").read_text("utf-8").splitlines()]
-# Each word with a number once: to look for all cases in all text takes seconds
-WORDS = "\n".join(
-    {
-        word
-        for path in (ROOT / "tests").rglob("test_*.py")
-        if path.parent.name != "rules"
-        for word in re.findall(r"(?:def )?[\w.-]*\d[\w.-]*", path.read_text("utf-8"))
-    }
-)
+
+
+@cache
+def words() -> str:
+    """Each word with a number once: to look for all cases in all text takes seconds."""
+    return "\n".join(
+        {
+            word
+            for path in (ROOT / "tests").rglob("test_*.py")
+            if path.parent.name != "rules"
+            for word in re.findall(r"(?:def )?[\w.-]*\d[\w.-]*", path.read_text("utf-8"))
+        }
+    )
 
 
 def names(text: str, case: str) -> bool:
@@ -47,4 +52,4 @@ def test_every_case_is_listed_once():
 
 
 def test_every_case_is_held_by_a_test():
-    assert [case for case in CASES if not names(WORDS, case[0])] == []
+    assert [case for case in CASES if not names(words(), case[0])] == []

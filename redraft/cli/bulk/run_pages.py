@@ -9,6 +9,7 @@ from rich.text import Text
 from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
 from redraft.cli.output import NONE
+from redraft.domain.bulk.outcomes import item_outcome
 from redraft.domain.bulk.phrases import format_score
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
@@ -89,9 +90,9 @@ def show_items(items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _item_status(item: Mapping[str, Any]) -> Text:
-    if item["status"] == "succeeded" and item["success"] is False:
-        return output.sign_of("not accepted", "not accepted")
-    return status(item["status"])
+    is_evaluated = item["final_score"] is not None
+    words = item_outcome(item["status"], is_accepted=bool(item["success"]), is_evaluated=is_evaluated).replace("_", " ")
+    return output.sign_of(words, words)
 
 
 def _outcome(item: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from redraft.domain.jobs.states import outcome_of
+
 ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "invalid"]
 
 # Scores that differ by at most this count as equal, because binary fractions are not exact.
@@ -72,6 +74,13 @@ class ItemOutcome:
         if True in self.passed_by_iteration:
             return self.passed_by_iteration.index(True) + 1
         return self.best_iteration or max(1, self.iterations)
+
+
+def item_outcome(status: str, *, is_accepted: bool, is_evaluated: bool) -> str:
+    """Return the outcome of an item, which is that of its job, or `invalid` for a row that became no job."""
+    if status == "invalid":
+        return status
+    return outcome_of(status, is_accepted=is_accepted, is_evaluated=is_evaluated)
 
 
 def by_row(items: Iterable[ItemOutcome]) -> dict[str, list[ItemOutcome]]:

@@ -8,13 +8,12 @@ from typing import Any, Literal
 from redraft.domain.bulk.comparison import Comparison, compare, verdicts_of
 from redraft.domain.bulk.comparison_metrics import Metric, mean_cost, metrics_of, summarise
 from redraft.domain.bulk.criteria_comparison import ComparedCriterion, compare_criteria
-from redraft.domain.bulk.outcomes import ItemOutcome, by_row
+from redraft.domain.bulk.outcomes import ItemOutcome, by_row, item_outcome
 from redraft.domain.bulk.row_alignment import Change, RowPair, align
 from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import ensure_different, facts_of
-from redraft.operations.bulk.run_listing import item_outcome
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.comparison_report import notes_of, sides_of

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.states import outcome_of
+from redraft.domain.bulk.outcomes import item_outcome
 from redraft.errors import NotFound
 from redraft.operations.bulk import datasets, runs
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
@@ -120,13 +120,6 @@ class Side:
     @property
     def outcome(self) -> str:
         return item_outcome(self.status, is_accepted=self.is_accepted, is_evaluated=self.score is not None)
-
-
-def item_outcome(status: str, *, is_accepted: bool, is_evaluated: bool) -> str:
-    """Return the outcome of an item, which is that of its job, or `invalid` for a row that became no job."""
-    if status == "invalid":
-        return status
-    return outcome_of(status, is_accepted=is_accepted, is_evaluated=is_evaluated)
 
 
 def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[list[RunLine], str | None]:

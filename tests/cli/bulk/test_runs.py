@@ -83,7 +83,7 @@ def test_a_run_is_shown_with_its_items(office: Shell, provider: ModelServer) -> 
         "3 of 3 done",
         "1 failed",
         'limits = {"max_tokens": 90000}',
-        "✓ succeeded",
+        "✓ accepted",
         "✗ failed",
         "≈ not accepted",
         "fine",

@@ -220,7 +220,7 @@ def test_events_keep_their_names_and_lines():
     ]
 
 
-@given(st.lists(st.text(max_size=3000), max_size=20))
+@given(st.lists(st.builds(str.__mul__, st.text(max_size=30), st.integers(1, 100)), max_size=20))
 def test_evidence_is_bounded_and_storable(texts: list[str]):
     evidence = Evidence()
     for text in texts:
