@@ -68,7 +68,15 @@ def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
         ("iter_max", iter_max if facts.iter_max is None else str(facts.iter_max)),
         ("Created", wording.moment(facts.created_at)),
         ("Finished", wording.moment(facts.finished_at)),
+        *_batch_facts(facts),
     )
+
+
+def _batch_facts(facts: RunFacts) -> tuple[tuple[str, str], ...]:
+    if facts.saved_usd is None:
+        return ()
+    ends = [wording.seconds(each) if each is not None else "not ended" for each in facts.rounds_s]
+    return (("Saved by batches", wording.money(facts.saved_usd)), ("Rounds", ", ".join(ends) or DASH))
 
 
 def _headline(report: RunReport) -> tuple[Figure, ...]:

@@ -30,6 +30,8 @@ class RunFacts:
     cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown
     unpriced_models: tuple[str, ...] = ()
     deleted_jobs: int = 0  # The number of deleted jobs
+    saved_usd: Decimal | None = None  # What batches have saved; None for a live run
+    rounds_s: tuple[float | None, ...] = ()  # The wall time of each round of batches; None for the current round
     evaluator_warnings: tuple[str, ...] = ()  # Sentences about evaluators that failed probes
 
 

@@ -75,6 +75,8 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         cost_usd=None if cost is None else Decimal(cost),
         unpriced_models=tuple(unpriced),
         deleted_jobs=sum(deleted.values()),
+        saved_usd=None if run.saved_usd is None else Decimal(run.saved_usd),
+        rounds_s=tuple(each.wall_s for each in run.rounds),
         evaluator_warnings=tuple(evaluator_tests.warnings_about(services, _evaluators(requests, evaluators))),
     )
 

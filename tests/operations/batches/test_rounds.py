@@ -2,6 +2,9 @@
 
 from decimal import Decimal
 
+from redraft.operations.bulk.report_tables import run_tables
+from redraft.reports.run_report import run_report
+from redraft.reports.wording import money
 from tests.model_server import ModelServer
 from tests.operations.batches.batching import BatchDriver
 
@@ -20,3 +23,6 @@ def test_a_run_ends_as_it_does_live_at_half_the_cost(batches: BatchDriver, model
     ]
     assert len(model_server.batches()) == 6
     batches.ensure_once(run)
+    facts = dict(run_report(run_tables(batches.services, run.id)).facts)
+    assert facts["Saved by batches"] == money(Decimal(run.saved_usd or 0))
+    assert len(facts["Rounds"].split(", ")) == 6
