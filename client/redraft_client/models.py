@@ -1113,6 +1113,8 @@ class RunFacts(ResponseModel):
     cost_usd: str | None = None
     unpriced_models: list[str] = []
     deleted_jobs: int = 0
+    saved_usd: str | None = None
+    rounds_s: list[float | None] = []
     evaluator_warnings: list[str] = []
 
 
