@@ -34,6 +34,7 @@ from api.pages import serving
 from api.pages.admin import keys, navigation, overview, settings, sign_in
 from api.pages.admin import ratings as rating_pages
 from api.pages.admin import templates as template_pages
+from api.pages.admin import tunings as tuning_pages
 from api.pages.bulk import comparison
 from api.pages.bulk import datasets as dataset_pages
 from api.pages.bulk import run as run_page
@@ -59,7 +60,7 @@ _ADMIN_ROUTES = (ratings, observations, catalog, generator_templates, health)
 # Lists come first, so that `/jobs/bulk` and `/runs/compare` are not read as the ids of a job and a run
 _JOB_PAGES = (updates, new, job_pages, job, job_drafts, job_changes)
 _BULK_PAGES = (run_pages, comparison, run_page, dataset_pages)
-_ADMIN_PAGES = (serving, sign_in, navigation, overview, rating_pages, settings, template_pages, keys)
+_ADMIN_PAGES = (serving, sign_in, navigation, overview, rating_pages, tuning_pages, settings, template_pages, keys)
 
 
 def create_app(

@@ -37,8 +37,8 @@ _PLACES = {
     KeyScope.READ: re.compile(r"/mcp"),
     KeyScope.ADMIN: re.compile(r"/(v1/keys|settings/keys|settings/configuration)(/.*)?"),
 }
-# The prompts of all later jobs depend on these templates
-_ADMIN_CHANGES = re.compile(r"/(v1/generator-templates|settings/templates)(/.*)?")
+# The prompts of all later jobs depend on these templates and tunings
+_ADMIN_CHANGES = re.compile(r"/(v1/generator-templates|settings/templates|ratings/tunings)(/.*)?")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{1,5})?", re.ASCII)

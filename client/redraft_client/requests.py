@@ -167,6 +167,8 @@ class EvaluationOptions(TypedDict, total=False):
     """Several evaluators instead of evaluator_model; the median score counts."""
     audit: str | None
     """Independent evaluator: scores the first and the returned answer after the loop; reported only."""
+    tuning: str | None
+    """A tuning's id; none; null: the adopted one."""
     skip: Literal['never', 'when_checks_fail', 'auto']
     """When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required check;
     auto: if the task is small talk or arithmetic and has no resp_format, rubric, answer_schema, sources,

@@ -12,7 +12,7 @@ from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
 from redraft.cli.backends import opening
-from redraft.cli.bulk import comparisons, datasets, evals, evaluators, imports, runs
+from redraft.cli.bulk import comparisons, datasets, evals, imports, runs, tunings
 from redraft.cli.exit_codes import GuardedGroup
 from redraft.cli.jobs import ask, jobs, ratings, refining
 
@@ -76,7 +76,7 @@ app.command("compare", epilog=comparisons.EPILOG)(comparisons.compare)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(imports.app, name="import")
 app.command("calibration", epilog=ratings.CALIBRATION_EPILOG)(ratings.calibration)
-app.add_typer(evaluators.app, name="evaluators")
+app.add_typer(tunings.app, name="evaluators")
 app.add_typer(observations.app, name="observations")
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")

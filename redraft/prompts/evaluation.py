@@ -12,6 +12,7 @@ from redraft.domain.evaluation.rubrics import SCALE_TOP, Criterion
 from redraft.domain.evaluation.verdict_parsing import Verdict, read_claims_reply, read_reply
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.prompts.evaluator_context import ATTACHMENTS_RULE, EvaluatorContext, media_of, untrusted_texts
+from redraft.prompts.example_texts import examples_text, texts_of
 from redraft.prompts.profiles import Profile
 from redraft.prompts.templates import render_stable_parts, render_template
 
@@ -44,6 +45,8 @@ def evaluation_prompt(
     media = media_of(request) if profile.media else ()
     message = Message("user", *render_stable_parts(profile.templates[user], **values), media=media)
     role = render_template(profile.templates[system], **values)
+    if profile.examples:
+        role = f"{role}\n\n{examples_text(profile.examples)}"
     if media:
         role = f"{role}\n\n{ATTACHMENTS_RULE}"
     return Prompt(role, (message,), ReplySchema("verdict", schema))
@@ -63,7 +66,7 @@ def read_verdict(
 
     A verdict that also occurs in the request or in the answer does not count, because it may be an injected text.
     """
-    untrusted = UntrustedTexts(untrusted_texts(request, answer))
+    untrusted = UntrustedTexts([*untrusted_texts(request, answer), *texts_of(profile.examples)])
     if profile.reply.claims:
         sources = request.sources
         quoted = QuotedSources([source.content for source in sources], [source.about for source in sources])

@@ -17,7 +17,8 @@ from redraft.domain.text.visible_text import visible, without_media
 
 ALWAYS = ("answer", "complaint", "frame_start", "frame_end", "nonce")
 RUBRIC_ONLY = ("criteria",)
-TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer")
+EXAMPLE_TAGS = ("example-task-#", "example-criteria-#", "example-answer-#", "example-reason-#")
+TAGS = ("answer", "source-#", "user-turn-#", "assistant-turn-#", "known-answer", *EXAMPLE_TAGS)
 NO_CONTEXT_RULE = (
     "(The answer should be based on sources, but no sources were given. A good answer says that sources are missing,"
     " and asks for them. Every other statement is invented.)"

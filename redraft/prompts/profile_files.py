@@ -5,7 +5,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from redraft.domain.bodies.fields import FilledText, StrictModel
 from redraft.domain.evaluation.rubrics import Criterion
+from redraft.domain.evaluation.tunings import EvaluatorExample
 from redraft.domain.evaluation.verdict_parsing import ReplyMap
 from redraft.domain.jobs.requests import AnyRequest, ProfileName
 from redraft.domain.structured.answers import check_schema
@@ -98,6 +99,7 @@ class Profile:
     mapping: Mapping[str, Any]  # The mapping of reply fields in `profile.toml`
     reply: ReplyMap  # The same mapping in the parser's form
     files: Mapping[str, str]  # The SHA-256 of each file, by name
+    examples: Sequence[EvaluatorExample] = ()  # Answers with the verdicts of people, from a tuning
 
     @property
     def takes_rubric(self) -> bool:
@@ -108,12 +110,23 @@ class Profile:
         """The texts of the profile's files, by name."""
         templates = {f"{name}.j2": text for name, text in self.templates.items()}
         mapping = to_json(self.mapping, indent=2).decode()
-        return {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
+        texts = {**templates, "reply.json": to_json(self.reply_schema, indent=2).decode(), "mapping": mapping}
+        return texts | ({"examples.json": _examples_text(self.examples)} if self.examples else {})
+
+    def with_examples(self, examples: Sequence[EvaluatorExample]) -> "Profile":
+        """Return another version of the profile, whose prompts show these examples."""
+        text = _examples_text(examples)
+        files = {**self.files, "examples.json": _sha256(text)}
+        return replace(self, version=_sha256(f"{self.version}\0{text}")[:12], examples=examples, files=files)
 
     def missing(self, request: AnyRequest) -> list[ShownField]:
         """Return the required fields that a request does not have. A rubric replaces the criteria in words."""
         has_rubric = self.takes_rubric and request.rubric is not None
         return [name for name in self.needs if not getattr(request, name) and not (name == "eval_crit" and has_rubric)]
+
+
+def _examples_text(examples: Sequence[EvaluatorExample]) -> str:
+    return to_json([each.model_dump() for each in examples], indent=2).decode()
 
 
 def folders(root: Path) -> list[Path]:

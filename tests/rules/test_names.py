@@ -32,7 +32,7 @@ IN_SEVERAL_ROOMS = {
     *("app", "catalog", "columns", "deliveries", "diffs", "errors", "fields", "files", "formats", "jobs"),
     *("lines", "markdown", "models", "observations", "outcomes", "parquet", "profiles", "provider"),
     *("rate_limits", "rating_queue", "ratings", "references", "refining", "replies", "rubrics", "runs"),
-    *("schemas", "serving", "settings", "streams", "sweeper", "tables", "templates", "text", "verdicts"),
+    *("schemas", "serving", "settings", "streams", "sweeper", "tables", "templates", "text", "tunings", "verdicts"),
 }
 """Stems with one meaning that rooms of different nouns need; none is added without a reason."""
 

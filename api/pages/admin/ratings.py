@@ -24,7 +24,12 @@ _NO_OPINION = FieldError("/opinion", "Choose whether the answer passes.", "missi
 _NARROWING = ("run", "label", "disputed")
 _SKIPPED_MAX = 100
 _PRECISION = 0.9
-_TABS = [("/ratings", "To rate"), ("/ratings/calibration", "Agreement"), ("/ratings/tests", "Probes")]
+TABS = [
+    ("/ratings", "To rate"),
+    ("/ratings/calibration", "Agreement"),
+    ("/ratings/tests", "Probes"),
+    ("/ratings/tunings", "Tunings"),
+]
 
 
 @router.get("")
@@ -59,12 +64,12 @@ def _narrow(text_of: Callable[[str], str | None], skipped: Sequence[str]) -> Que
 @router.get("/calibration")
 def show_calibration(request: Request, services: ServicesOf) -> Response:
     groups, left_out = ratings.calibration(services, RatingFilter(), precision=_PRECISION)
-    return page(request, "ratings/calibration.html", groups=groups, left_out=left_out, tabs=_TABS)
+    return page(request, "ratings/calibration.html", groups=groups, left_out=left_out, tabs=TABS)
 
 
 @router.get("/tests")
 def show_tests(request: Request, services: ServicesOf) -> Response:
-    return page(request, "ratings/tests.html", tests=evaluator_tests.list_tests(services), tabs=_TABS)
+    return page(request, "ratings/tests.html", tests=evaluator_tests.list_tests(services), tabs=TABS)
 
 
 def _rate(services: Services, form: Form, rater: str) -> None:
@@ -89,5 +94,5 @@ def _queue_page(
     is_blind: bool,
     status: int = 200,
 ) -> Response:
-    shown: dict[str, Any] = {"form": form or Filled(), "narrow": narrow, "is_blind": is_blind, "tabs": _TABS}
+    shown: dict[str, Any] = {"form": form or Filled(), "narrow": narrow, "is_blind": is_blind, "tabs": TABS}
     return page(request, "ratings/queue.html", status, queue=queue, **shown)

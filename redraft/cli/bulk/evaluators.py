@@ -87,11 +87,11 @@ def _stored(backend: "Backend", rows: list[dict[str, Any]], defaults: dict[str, 
 
     text = b"".join(to_json(row) + b"\n" for row in rows)
     name = "evaluator-probes.jsonl"
-    _print_estimate(backend.check_dataset(BytesIO(text), name, None, "jsonl", {}, {"defaults": defaults}))
+    print_estimate(backend.check_dataset(BytesIO(text), name, None, "jsonl", {}, {"defaults": defaults}))
     return backend.import_dataset(BytesIO(text), name, None, "jsonl", {})[0].id
 
 
-def _print_estimate(found: "DatasetCheck") -> None:
+def print_estimate(found: "DatasetCheck") -> None:
     cost = output.cost_text(found.cost_max_usd)
     output.say(f"{found.good:,} evaluations, at most {found.calls_max:,} model calls, at most {cost}", "dim")
 

@@ -22,6 +22,7 @@ PREFIXES = {
     "worker": "wrk_",
     "webhook delivery": "whd_",
     "check": "chk_",
+    "tuning": "tun_",
 }
 
 

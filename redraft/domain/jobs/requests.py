@@ -150,6 +150,7 @@ class EvaluationOptions(StrictModel):
         default=None,
         description="Independent evaluator: scores the first and the returned answer after the loop; reported only.",
     )
+    tuning: Text | None = Field(default=None, max_length=40, description="A tuning's id; none; null: the adopted one.")
     skip: Literal["never", "when_checks_fail", "auto"] = Field(
         default="never",
         description="When to skip the evaluation. never: do not skip; when_checks_fail: if the answer fails a required "

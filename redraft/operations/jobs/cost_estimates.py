@@ -21,6 +21,7 @@ from redraft.operations.jobs.submit import normalise, warnings_of
 from redraft.operations.request_views import evaluators_of, schema_of
 from redraft.operations.resource_base import NANO
 from redraft.operations.services import Services
+from redraft.operations.tuning_lookup import examples_of
 from redraft.providers.shared.protocol import Usage
 
 # An upper bound for the prompt templates and the reply schema
@@ -127,7 +128,8 @@ def _worst_texts(services: Services, request: AnyRequest) -> Iterator[Calls]:
     """The calls of a normalised request without its attachments."""
     # The prompt holds the request. The schema of the reply is also sent, and holds the criteria a second time
     repeated = {**dump(request.model_copy(update={"sources": []})), "schema": schema_of(request)}
-    prompt = _tokens(dump(request)) + _tokens(repeated) + _TEMPLATE_TOKENS
+    examples = [each.model_dump() for each in examples_of(services, request.evaluation.tuning)]
+    prompt = _tokens(dump(request)) + _tokens(repeated) + _tokens(examples) + _TEMPLATE_TOKENS
     reply = request.evaluator_sampling.max_output_tokens or services.settings.evaluator_max_output_tokens
     groups = len(groups_of(request.rubric, services.settings.criteria_per_call))
     answers, audited, answer = 1, 1, 0

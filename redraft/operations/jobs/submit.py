@@ -37,6 +37,7 @@ from redraft.operations.results.job_results import event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.template_lookup import keep, template_of
+from redraft.operations.tuning_lookup import tuned
 from redraft.prompts.template_files import GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
@@ -106,6 +107,7 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     check_webhook(services, request.webhook)
     check_requests.ensure_known(services.settings, request)
     normal = request.model_copy(update=update)
+    normal = normal.model_copy(update=tuned(services, normal))
     check_priced(services, normal, normal.limits.max_cost_usd)
     return normal
 

@@ -28,6 +28,7 @@ from redraft.operations.calls.step_work import Work
 from redraft.operations.results.grounding import NOTHING
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext
+from redraft.operations.tuning_lookup import profile_for
 from redraft.prompts.evaluation import evaluation_prompt, read_verdict
 from redraft.prompts.profiles import Profile
 from redraft.providers.shared.protocol import UnusableReply
@@ -177,8 +178,14 @@ def profile_of(step: StepContext) -> Profile:
     Raises:
         ProviderError: this worker has no profile of that name (code `evaluator_invalid`).
     """
+    if "profile" not in step.found:
+        step.found["profile"] = _find_profile(step)
+    return step.found["profile"]
+
+
+def _find_profile(step: StepContext) -> Profile:
     try:
-        return step.services.profiles.get(step.request.profile)
+        return profile_for(step.services, step.request)
     except Invalid as error:
         words = (
             f"A worker that took the job does not know profile {step.request.profile!r}: {error.message}"

@@ -131,7 +131,7 @@ def stream_counting(connection: Connection, criteria: RatingFilter) -> Iterator[
 
 
 def select_counting(criteria: RatingFilter) -> Executable:
-    latest = _latest_ratings(criteria)
+    latest = counting_ratings(criteria)
     of_criterion = latest.c.criterion_id.is_not(None)
     kind = (evaluations.c.evaluator_model, evaluations.c.profile, evaluations.c.profile_version, latest.c.criterion_id)
     return (
@@ -151,7 +151,7 @@ def select_counting(criteria: RatingFilter) -> Executable:
     )
 
 
-def _latest_ratings(criteria: RatingFilter) -> Subquery:
+def counting_ratings(criteria: RatingFilter = RatingFilter()) -> Subquery:
     """Return the ratings that match the filter. Rank 1 is a rater's latest rating of an evaluation or a criterion."""
     rank = (
         func.row_number()
@@ -161,7 +161,8 @@ def _latest_ratings(criteria: RatingFilter) -> Subquery:
         )
         .label("rank")
     )
-    columns = (ratings.c.evaluation_id, ratings.c.criterion_id, ratings.c.verdict, ratings.c.score)
+    names = ("evaluation_id", "criterion_id", "verdict", "score", "note")
+    columns = (ratings.c[name] for name in names)
     wanted = is_between(ratings.c.created_at, criteria.created_after, criteria.created_before)
     if criteria.criterion is not None:
         wanted.append(ratings.c.criterion_id == criteria.criterion)

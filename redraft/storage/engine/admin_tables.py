@@ -66,3 +66,24 @@ worker_heartbeats = sa.Table(
     sa.Column("started_at", UtcTime, nullable=False, default=DbNow()),
     sa.Column("seen_at", UtcTime, nullable=False, default=DbNow()),
 )
+
+evaluator_tunings = sa.Table(
+    "evaluator_tunings",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("evaluator_model", CleanText, nullable=False),
+    sa.Column("profile", sa.String(40), nullable=False),
+    # The examples for the prompt. Empty for a tuning that is a threshold
+    sa.Column("examples", Json, nullable=False),
+    sa.Column("score_threshold", sa.Float),
+    # The tuning whose cross-validation needs this one, which nobody can adopt
+    sa.Column("validates", sa.String(40)),
+    # The run that evaluates the rated answers without and with the examples
+    sa.Column("run_id", sa.String(40)),
+    # The agreement with people, if no run is needed to compute it
+    sa.Column("agreement", Json),
+    sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Column("adopted_at", UtcTime),
+    sa.Column("reverted_at", UtcTime),
+    sa.Index("ix_evaluator_tunings_adopted", "evaluator_model", "profile", "adopted_at"),
+)

@@ -102,3 +102,30 @@ def test_evaluations_that_fail_end_with_6(office: Shell, provider: ModelServer):
     provider.respond(None)
     assert done.code == 6
     assert {each["result"] for each in done.data["probes"]} == {"no verdicts"}
+
+
+def test_ratings_tune_an_evaluator_that_a_person_adopts_and_reverts(
+    office: Shell, provider: ModelServer, judging: Callable[[Judge], None]
+):
+    judging(lambda _, is_right: 1.0)
+    model = "openai:tuned"
+    rows = office.run("evaluators", "test", model, "--tasks", "3", "--json")
+    items = office.run("runs", "show", rows.data["run"]["id"], "--limit", "60", "--json").data["items"]
+    for item in items:
+        verdict = {"right": "--agree", "wrong": "--disagree", "nonsense": "--disagree", "reworded": "--agree"}
+        if option := verdict.get(item["custom_id"].partition(".")[2]):
+            assert office.run("jobs", "rate", item["job_id"], option).code == 0
+    fair = judge_of(lambda _, is_right: float(is_right))
+    provider.respond(lambda asked: fair(asked) if "# Verdicts of people" in asked.prompt else Reply(score=1.0))
+    done = office.run("evaluators", "tune", model)
+    assert done.code == 0, done.err
+    assert "12 rated answers, of which people dispute 6 verdicts." in done.err
+    assert "24 evaluations, at most 48 model calls, at most" in done.err
+    assert "Agreement with people on 12 answers: 50% (25% to 75%) before, 100% (76% to 100%) after" in done.out
+    (tuning,) = office.run("evaluators", "tunings", "--json").data["data"]
+    assert office.run("evaluators", "adopt", tuning["id"], "--json").data["status"] == "adopted"
+    assert office.run("evaluators", "revert", tuning["id"][:-1], "--json").data["status"] == "reverted"
+    edited = office.run("evaluators", "edit", tuning["id"], "-", "--json", stdin=json.dumps(tuning["examples"][:1]))
+    assert (edited.data["status"], edited.data["agreement"]) == ("draft", None)
+    assert office.run("evaluators", "edit", tuning["id"], "-", stdin="[]").code == 2
+    assert "too few" in office.run("evaluators", "tune", model, "--threshold").err

@@ -1,14 +1,17 @@
 """The queue of verdicts to rate: the doubtful first, blind if wanted, and what the ratings tell."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
+from api.authentication import scope_of
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
 from redraft.operations.evaluation import rating_queue, ratings
 from redraft.operations.services import Services
+from redraft.storage.admin import tunings
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_evaluator_tests import run_test
 from tests.operations.driving import Driver
@@ -18,6 +21,7 @@ from tests.support.browsers import width_of
 from tests.support.html_pages import Reader, text_of
 from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, set_best
 
+HOSTILE = "<img src=x onerror=alert(1)> <b hx-get=/x>b</b>"
 BROWSER = {"Accept": "text/html"}
 Visit = Callable[..., Visitor]
 Submit = Callable[..., str]
@@ -213,3 +217,27 @@ def test_probes_of_evaluators_are_shown_and_a_job_of_a_failed_evaluator_warns(
     expect(page.get_by_text("openai:judge failed probes of evaluators")).to_be_visible()
     page.get_by_role("link", name="Tests of evaluators").click()
     expect(page.get_by_role("heading", name="openai:judge")).to_be_visible()
+
+
+def test_a_tuning_is_read_edited_adopted_and_reverted(reader: Reader, services: Services):
+    assert "redraft evaluators tune MODEL" in reader.go("/ratings/tunings").text
+    example = {"task": "Name a city.", "criteria": "", "answer": HOSTILE, "passes": False, "reason": "No city."}
+    row = {"id": "tun_1", "evaluator_model": "openai:judge", "profile": "criteria", "examples": [example]}
+    with services.database.write() as connection:
+        tunings.add(connection, [row])
+    page = reader.go("/ratings/tunings")
+    assert "Draft: no job uses it." in page.text
+    assert "Not validated." in page.text
+    assert HOSTILE in page.text
+    page = reader.press("Save as a new draft", {"Edit the examples": "[{}]"})
+    assert "The examples are not valid: Field required." in page.text
+    page = reader.press("Save as a new draft", {"Edit the examples": json.dumps([{**example, "answer": "Rome"}])})
+    assert page.text.count("Draft: no job uses it.") == 2
+    page = reader.press("Adopt")
+    assert "Adopted: new jobs use it." in page.text
+    assert "Reverted: new jobs do not use it." in reader.press("Revert").text
+
+
+def test_only_an_admin_adopts():
+    assert scope_of("POST", "/ratings/tunings/tun_1/adopt") == Scope.ADMIN
+    assert scope_of("GET", "/ratings/tunings") == Scope.READ
