@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 from markupsafe import Markup
@@ -94,7 +95,9 @@ def _spots(plot: Plot, matrix: CriteriaMatrix, best: Sequence[MatrixColumn]) -> 
             yield label(score(column.score), x, y - 10, class_="value")
 
 
-def sparkline(scores: Sequence[tuple[int, float | None]], threshold: float | None) -> Markup | str:
+# A live list is rendered again and again
+@lru_cache(maxsize=1024)
+def sparkline(scores: tuple[tuple[int, float | None], ...], threshold: float | None) -> Markup | str:
     """Draw a point for each iteration, and the threshold as a line. Screen readers get the scores in words."""
     step = (_WIDTH - 2 * _EDGE) / max(1, len(scores) - 1)
     points = [(_EDGE + at * step, _y(value), value) for at, (_, value) in enumerate(scores) if value is not None]

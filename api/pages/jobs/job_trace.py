@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby, pairwise
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from api.pages.parts.filters import duration
 from redraft.domain.jobs.states import Step
@@ -111,12 +111,14 @@ class Axis:
         return min(100.0, max(0.0, (moment - self._start - paused) / self.length_s * 100))
 
     def bar(self, row: Row) -> Markup:
+        # Not by `tag`, which would take a quarter of the time of a page with 500 calls
         left, right = (self.place(moment) for moment in row.interval)
-        place = {"x": _percent(left), "width": _percent(right - left), "y": "25%", "height": "50%"}
-        shapes = [tag("rect", **place, class_=f"bar {row.color}")]
+        place = f'x="{_percent(left)}" width="{_percent(right - left)}" y="25%" height="50%"'
+        color = escape(row.color)
+        shapes = f'<rect {place} class="bar {color}"/>'
         if row.color in _HATCHES:
-            shapes.append(tag("rect", **place, class_="hatch", fill=f"url(#hatch-{row.color})"))
-        return tag("svg", tag("use", href="#trace-grid"), *shapes, class_="span", aria_hidden="true")
+            shapes += f'<rect {place} class="hatch" fill="url(#hatch-{color})"/>'
+        return Markup(f'<svg class="span" aria-hidden="true"><use href="#trace-grid"/>{shapes}</svg>')  # noqa: S704
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return the place and the label of each tick."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -92,10 +92,21 @@ def own_path(wanted: str | None) -> str:
 
 def address(request: Request, **changes: str | float | Sequence[str] | None) -> str:
     """Return the URL of this page with changed query parameters. The value None removes a parameter."""
-    kept = [pair for pair in request.query_params.multi_items() if pair[0] not in {*changes, "notice"}]
-    new = {name: value for name, value in changes.items() if value is not None}
-    query = urlencode([*kept, *new.items()], doseq=True)
-    return request.url.path + (f"?{query}" if query else "")
+    new = tuple(
+        (name, value if isinstance(value, str | int | float | None) else tuple(value))
+        for name, value in changes.items()
+    )
+    return _address(request.url.path, request.url.query, new)
+
+
+# Rows of a list share most of their links, and a live list is rendered again and again
+@lru_cache(maxsize=1024)
+def _address(path: str, query: str, changes: tuple[tuple[str, str | float | tuple[str, ...] | None], ...]) -> str:
+    names = {name for name, _ in changes} | {"notice"}
+    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in names]
+    new = [(name, value) for name, value in changes if value is not None]
+    written = urlencode([*kept, *new], doseq=True)
+    return path + (f"?{written}" if written else "")
 
 
 @lru_cache

@@ -55,7 +55,7 @@ class JobLine(Resource):
     iter_max: int
     best_score: float | None
     threshold: float | None
-    scores: list[tuple[int, float | None]]
+    scores: tuple[tuple[int, float | None], ...]
     error_code: str | None
     cost_usd: str | None
     duration_ms: int | None
@@ -196,7 +196,7 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
     return [_line(row, of_job[row.id]) for row in rows]
 
 
-def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
+def _line(row: JobRow, scores: Sequence[tuple[int, float | None]]) -> JobLine:
     # The query returns a fixed number of characters behind the field name, so the text is not valid JSON
     threshold = _NUMBER.match(row.threshold)
     return JobLine.from_row(
@@ -205,7 +205,7 @@ def _line(row: JobRow, scores: list[tuple[int, float | None]]) -> JobLine:
         iteration=iteration_now(row),
         iter_max=row.iteration_limit,
         threshold=float(threshold[0]) if threshold else None,
-        scores=scores,
+        scores=tuple(scores),
         error_code=(row.error or {}).get("code"),
         cost_usd=cost_usd(row.cost_nano_usd, row.unpriced_calls),
         duration_ms=latency_ms(row.created_at, row.finished_at),

@@ -35,7 +35,7 @@ def test_a_line_tells_of_a_job_what_its_own_page_tells(driver: Driver, model_ser
     job = driver.run_new(instruct="\n First line.\nSecond.", score_threshold=0.85, metadata={"a": "b"})
     [line] = lines(driver)
     assert (line.id, line.task, line.metadata, line.threshold) == (job.id, "First line.", {"a": "b"}, 0.85)
-    assert line.scores == [(1, 0.4), (2, 0.6), (3, 0.9)]
+    assert line.scores == ((1, 0.4), (2, 0.6), (3, 0.9))
     assert (line.iteration, line.iter_max, line.best_score, line.is_accepted) == (3, 3, 0.9, True)
     assert (line.cost_usd, line.duration_ms) == (job.usage.cost_usd, job.usage.latency_ms)
 
@@ -48,7 +48,7 @@ def test_candidates_count_by_their_best_and_a_rescoring_by_its_own_verdicts(driv
     anew = rescore.rescore(driver.services, job.id, RescoreJob(), None).job.id
     driver.run(anew)
     scores = {line.id: line.scores for line in lines(driver)}
-    assert scores[job.id] == [(1, 0.5)]
+    assert scores[job.id] == ((1, 0.5),)
     assert [number for number, _ in scores[anew]] == [1]
     assert scores[anew] != scores[job.id]
 
