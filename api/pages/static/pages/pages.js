@@ -238,7 +238,7 @@
   setInterval(updateTimes, 1000);
   for (const element of document.querySelectorAll("[data-announce]")) announced.set(element.id, element.dataset.announce);
   // Navigation and tabs that are wider than a phone show where the person is.
-  for (const here of document.querySelectorAll(":is(.top, .tabs) [aria-current]")) {
+  for (const here of document.querySelectorAll(":is(.top, .tabs) ul [aria-current]")) {
     const list = here.closest("ul");
     list.scrollLeft = here.offsetLeft - (list.clientWidth - here.offsetWidth) / 2;
   }
