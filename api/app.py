@@ -39,12 +39,13 @@ from api.pages.bulk import comparison
 from api.pages.bulk import datasets as dataset_pages
 from api.pages.bulk import run as run_page
 from api.pages.bulk import runs as run_pages
+from api.pages.bulk import schedules as schedule_pages
 from api.pages.jobs import job, job_changes, job_drafts, updates
 from api.pages.jobs import jobs as job_pages
 from api.pages.new import new
 from api.pages.parts.errors import render_error_page
 from api.routes.admin import catalog, generator_templates, health, observations, ratings
-from api.routes.bulk import datasets, run_results, runs
+from api.routes.bulk import datasets, run_results, runs, schedules
 from api.routes.jobs import history, jobs, submitting, webhooks
 from redraft.logs import configure_logs
 from redraft.operations.admin.metrics import Metrics
@@ -55,11 +56,11 @@ from redraft.setting_values import redis_url
 from redraft.settings import Settings
 
 _JOB_ROUTES = (submitting, jobs, history, webhooks)
-_BULK_ROUTES = (datasets, runs, run_results)
+_BULK_ROUTES = (datasets, runs, run_results, schedules)
 _ADMIN_ROUTES = (ratings, observations, catalog, generator_templates, health)
 # Lists come first, so that `/jobs/bulk` and `/runs/compare` are not read as the ids of a job and a run
 _JOB_PAGES = (updates, new, job_pages, job, job_drafts, job_changes)
-_BULK_PAGES = (run_pages, comparison, run_page, dataset_pages)
+_BULK_PAGES = (run_pages, schedule_pages, comparison, run_page, dataset_pages)
 _ADMIN_PAGES = (serving, sign_in, navigation, overview, rating_pages, tuning_pages, settings, template_pages, keys)
 
 

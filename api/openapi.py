@@ -93,7 +93,7 @@ class RunWebhookData(_Data):
 class RunWebhookBody(Resource):
     """The body of a run's webhook."""
 
-    type: Literal["run.finished"]
+    type: Literal["run.finished", "run.gate_failed"]
     timestamp: Moment
     data: RunWebhookData
 
@@ -118,6 +118,7 @@ _WEBHOOKS: Mapping[str, tuple[str, type[Resource]]] = {
     "job.event": ("An event of a job, of a type that the webhook selects.", JobWebhookBody),
     "run.finished": ("A run has ended. If it is resumed, the message is sent again when it ends.", RunWebhookBody),
     "run.round_finished": ("The results of a round of batches are stored.", RoundWebhookBody),
+    "run.gate_failed": ("A run of a schedule has ended, and one of its gates has failed.", RunWebhookBody),
 }
 
 

@@ -1,6 +1,7 @@
 """Builds the Celery app of a worker process, its services and its timers."""
 
 from concurrent.futures import Future
+from functools import partial
 
 import structlog
 from celery import Celery, signals
@@ -14,6 +15,7 @@ from redraft.operations.admin.setting_errors import load_settings_or_exit
 from redraft.operations.batches.delivery import BatchDelivery
 from redraft.operations.bulk.scheduler import RunScheduler
 from redraft.operations.calls.step_work import Work
+from redraft.operations.schedules.due_runs import sweep_schedules
 from redraft.operations.steps.engine import DATABASE_CONNECTIONS, Engine
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
@@ -94,6 +96,7 @@ schedule = Schedule(
         Timer("webhooks", 0.0, deliverer.run_once),
         Timer("runs", 0.0, run_scheduler.run_once),
         Timer("batches", settings.sweep_s, batch_delivery.run_once),
+        Timer("schedules", settings.sweep_s, partial(sweep_schedules, services)),
         Timer("watchdog", settings.deaf_after_s / CHECKS_PER_PERIOD, watchdog.check),
     ],
     on_shutdown=sweeper.begin_shutdown,

@@ -1119,8 +1119,8 @@ class RunFacts(ResponseModel):
 
 
 class RunFinished(ResponseModel):
-    """The payload of the event `run.finished`. It has no questions or answers. Items of a canceled run may still
-    be running, since their jobs are canceled right after the run.
+    """The payload of the events `run.finished` and `run.gate_failed`. It has no questions or answers. Items of a
+    canceled run may still be running, since their jobs are canceled right after the run.
     """
     message: str
     at: str
@@ -1132,6 +1132,15 @@ class RunFinished(ResponseModel):
     counts: RunCounts
     usage: UsageTotals
     version: int
+    gates: list[RunGate] | None = None
+    """The results of the gates, of `run.gate_failed`."""
+
+
+class RunGate(ResponseModel):
+    """The result of a gate."""
+    gate: Literal['min_pass_rate', 'fail_on_regression'] | str
+    passed: bool
+    words: str
 
 
 class RunItem(ResponseModel):
@@ -1231,7 +1240,7 @@ class RunRound(ResponseModel):
 
 class RunWebhookBody(ResponseModel):
     """The body of a run's webhook."""
-    type: Literal['run.finished'] | str
+    type: Literal['run.finished', 'run.gate_failed'] | str
     timestamp: str
     data: RunWebhookData
 
@@ -1246,6 +1255,31 @@ class RunWebhookData(ResponseModel):
     seq: int
     """The version of the run. It is larger when a resumed run ends again."""
     event: RunFinished
+
+
+class Schedule(ResponseModel):
+    """A schedule, which starts a run of a dataset at regular times."""
+    id: str
+    object: Literal['schedule'] | str = 'schedule'
+    name: str
+    status: Literal['active', 'paused'] | str
+    cron: str
+    """In UTC."""
+    dataset_id: str
+    run: dict[str, Any]
+    gates: dict[str, Any]
+    created_at: str
+    next_at: str | None = None
+    """The time of the next run; null while the schedule is paused."""
+    ticks: list[Tick]
+    """The newest ticks, newest first."""
+    urls: dict[str, str]
+
+
+class SchedulePage(ResponseModel):
+    data: list[Schedule]
+    next_cursor: str | None = None
+    """The value of `after` for the next page; null on the last page."""
 
 
 class StepError(ResponseModel):
@@ -1334,6 +1368,22 @@ class Threshold(ResponseModel):
     precision: Estimate
     recall: float | None = None
     n: int
+
+
+class Tick(ResponseModel):
+    """A time at which a schedule started a run."""
+    tick: str
+    run_id: str | None = None
+    """null if no run was started, or the run was deleted."""
+    error: TickError | None = None
+    gates: list[RunGate] | None = None
+    """null until the run has ended, or without gates."""
+
+
+class TickError(ResponseModel):
+    """The reason why no run was started."""
+    code: str
+    detail: str
 
 
 class Unsupported(ResponseModel):

@@ -92,6 +92,16 @@ class CreateRun(TypedDict, total=False):
     """Receives the events of the run. `webhook` in `defaults` receives the events of each job."""
 
 
+class CreateSchedule(TypedDict, total=False):
+    """Starts a run of a dataset at regular times."""
+    cron: Required[str]
+    """Minute, hour, day of the month, month, day of the week (0 or sun is Sunday), in UTC: `0 6 * * mon-fri`."""
+    run: Required[CreateRun]
+    """The request of each run, as for `POST /v1/runs`."""
+    gates: RunGates
+    """If a gate fails, the webhook gets `run.gate_failed`."""
+
+
 class Criterion(TypedDict, total=False):
     """One criterion of a rubric: a statement that a model evaluates, or a check that code runs."""
     id: Required[str]
@@ -495,12 +505,20 @@ Revision = TypedDict(
 )
 
 
+class RunGates(TypedDict, total=False):
+    """Gates that are checked when a scheduled run ends."""
+    min_pass_rate: float | None
+    """The minimum share of accepted items of all items."""
+    fail_on_regression: bool
+    """Fail if the run is significantly worse than the last finished run of the schedule."""
+
+
 class RunWebhook(TypedDict, total=False):
     """The URL that receives a run's events by Standard Webhooks."""
     url: Required[str]
     """http or https, without credentials."""
-    events: list[Literal['run.finished', 'run.round_finished']]
-    """The types of events to send."""
+    events: list[Literal['run.finished', 'run.round_finished', 'run.gate_failed']]
+    """The types of events to send. Only runs of a schedule with gates have `run.gate_failed`."""
 
 
 class Sampling(TypedDict, total=False):

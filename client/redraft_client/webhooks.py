@@ -69,11 +69,14 @@ def _is_signed(signed: bytes, given: str, key: bytes) -> bool:
     return any(hmac.compare_digest(expected, each.encode("utf-8", "replace")) for each in given.split())
 
 
+_RUN_ENDS = ("run.finished", "run.gate_failed")
+
+
 def _read(body: bytes) -> WebhookBody:
     try:
         other = OtherWebhookBody.model_validate_json(body)
         if other.type.startswith("job."):
             return JobWebhookBody.model_validate_json(body)
-        return RunWebhookBody.model_validate_json(body) if other.type == "run.finished" else other
+        return RunWebhookBody.model_validate_json(body) if other.type in _RUN_ENDS else other
     except ValidationError as error:
         raise UnexpectedResponse("The delivery is signed, but cannot be read. Update redraft-client.") from error

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from redraft.cli import sessions
 from redraft.cli.backends import local_events
@@ -11,6 +11,7 @@ from redraft.datasets.csv_export import csv_lines, jsonl_lines
 from redraft.datasets.formats import Format
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.domain.bulk.schedule_requests import CreateSchedule
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.ids import TraceParent
@@ -27,6 +28,8 @@ from redraft.operations.jobs import job_lists, lifecycle, queries, references, r
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.refine import Refinement
 from redraft.operations.jobs.resources import Call, Event, Job, Rating, WebhookDelivery, job_resource
+from redraft.operations.schedules import run_schedules as schedules
+from redraft.operations.schedules.run_schedules import Schedule
 from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunTables
 from redraft.storage.jobs.job_filters import JobFilter
@@ -195,6 +198,22 @@ class Local:
 
     def delete_run(self, run_id: str) -> None:
         deletion.delete_run(self._services, run_id)
+
+    def list_schedules(self, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
+        return schedules.list_schedules(self._services, cursor=cursor, limit=limit)
+
+    def get_schedule(self, schedule_id: str) -> Schedule:
+        return schedules.get_schedule(self._services, schedule_id)
+
+    def create_schedule(self, body: CreateSchedule) -> Schedule:
+        return schedules.create_schedule(self._services, body)
+
+    def change_schedule(self, schedule_id: str, change: Literal["pause", "resume"]) -> Schedule:
+        chosen = schedules.pause_schedule if change == "pause" else schedules.resume_schedule
+        return chosen(self._services, schedule_id)
+
+    def delete_schedule(self, schedule_id: str) -> None:
+        schedules.delete_schedule(self._services, schedule_id)
 
     def baseline_of(self, run_id: str) -> str | None:
         return runs.find_baseline_id(self._services, run_id)

@@ -7,20 +7,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
-from uuid import uuid4
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import redraft_client
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from redraft.cli.backends.remote_errors import translated, unreadable
+from redraft.cli.backends.remote_errors import translated
+from redraft.cli.backends.remote_requests import PAGE, RemoteRequests, entries_of
 from redraft.datasets.formats import Format
 from redraft.domain.bulk.comparison import compare
 from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
+from redraft.domain.bulk.schedule_requests import CreateSchedule
 from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.ids import TraceParent
@@ -37,18 +36,14 @@ from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration
 from redraft.operations.jobs.refine import Refinement
 from redraft.operations.jobs.resources import Call, Event, Job, Rating, WebhookDelivery
 from redraft.operations.resource_base import json_line
+from redraft.operations.schedules.run_schedules import Schedule
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from redraft.storage.jobs.job_filters import JobFilter
 
 T = TypeVar("T")
 
-_PAGE = 100
 _RETRIES = redraft_client.Retries(attempts=3)
 _TIMEOUT_S = 60.0
-
-
-class _NextPage(BaseModel):
-    next_cursor: str | None
 
 
 @contextmanager
@@ -62,53 +57,8 @@ def connected(url: str) -> "Generator[Remote]":
         yield Remote(client, url)
 
 
-class Remote:
+class Remote(RemoteRequests):
     """Commands with a remote server. Its methods raise the errors that `Local` raises, and those of the connection."""
-
-    def __init__(self, client: redraft_client.Redraft, url: str) -> None:
-        self._client = client
-        self._url = url
-
-    def _send(self, method: str, path: str, **sent: Any) -> redraft_client.Response:
-        with translated(self._url):
-            return self._client.exchange(method, f"/v1/{path}", **sent)
-
-    def _ask(self, kind: type[T], method: str, path: str, **sent: Any) -> T:
-        return self._parse(kind, self._send(method, path, **sent))
-
-    def _get(self, kind: type[T], path: str, /, **params: Any) -> T:
-        return self._ask(kind, "GET", path, params=params)
-
-    def _parse(self, kind: type[T], response: redraft_client.Response) -> T:
-        try:
-            return TypeAdapter(kind).validate_json(response.content)
-        except ValidationError as error:
-            raise unreadable(self._url) from error
-
-    def _part(self, kind: type[T], response: redraft_client.Response, name: str) -> T:
-        found = self._parse(dict[str, Any], response)
-        try:
-            return TypeAdapter(kind).validate_python(found.get(name))
-        except ValidationError as error:
-            raise unreadable(self._url) from error
-
-    def _listed(self, kind: type[T], path: str, /, **params: Any) -> list[T]:
-        return self._part(list[kind], self._send("GET", path, params=params), "data")
-
-    def _page(self, kind: type[T], path: str, /, **params: Any) -> tuple[list[T], str | None]:
-        response = self._send("GET", path, params=params)
-        cursor = self._parse(_NextPage, response).next_cursor
-        return self._part(list[kind], response, "data"), cursor
-
-    def _first(self, kind: type[T], path: str, after: int | None, limit: int, **params: Any) -> list[T]:
-        """Return up to `limit` entries of a list, by as many pages as needed."""
-        page = partial(self._page, kind, path, limit=min(_PAGE, limit), **params)
-        return list(islice(_entries(lambda cursor: page(after=cursor), None if after is None else str(after)), limit))
-
-    def _create(self, kind: type[T], path: str, body: Any, **headers: str) -> T:
-        """Send a submission. Its idempotency key prevents that a repeated request creates a second resource."""
-        key = {"Idempotency-Key": f"cli-{uuid4()}"}
-        return self._ask(kind, "POST", path, json=body, headers={**key, **headers})
 
     def find(self, noun: str, text: str) -> str:
         return self._part(str, self._send("GET", f"ids/{noun}", params={"reference": text.strip()}), "id")
@@ -133,7 +83,7 @@ class Remote:
         )
 
     def export_jobs(self, criteria: JobFilter) -> Iterator[str]:
-        found = _entries(partial(self.list_jobs, replace(criteria, limit=_PAGE)))
+        found = entries_of(partial(self.list_jobs, replace(criteria, limit=PAGE)))
         return (json_line(job, exclude={"iterations"}) for job in found)
 
     def iterations(self, job_id: str, number: int | None = None) -> list[Iteration]:
@@ -324,9 +274,24 @@ class Remote:
     def delete_run(self, run_id: str) -> None:
         self._send("DELETE", f"runs/{run_id}")
 
+    def list_schedules(self, cursor: str | None, limit: int) -> tuple[list[Schedule], str | None]:
+        return self._page(Schedule, "schedules", after=cursor, limit=limit)
+
+    def get_schedule(self, schedule_id: str) -> Schedule:
+        return self._get(Schedule, f"schedules/{schedule_id}")
+
+    def create_schedule(self, body: CreateSchedule) -> Schedule:
+        return self._ask(Schedule, "POST", "schedules", json=_body(body))
+
+    def change_schedule(self, schedule_id: str, change: Literal["pause", "resume"]) -> Schedule:
+        return self._ask(Schedule, "POST", f"schedules/{schedule_id}/{change}")
+
+    def delete_schedule(self, schedule_id: str) -> None:
+        self._send("DELETE", f"schedules/{schedule_id}")
+
     def baseline_of(self, run_id: str) -> str | None:
         """Return the newest earlier run on the same rows that finished all its items."""
-        newest_first = _entries(partial(self.list_runs, limit=_PAGE))
+        newest_first = entries_of(partial(self.list_runs, limit=PAGE))
         run = next((each for each in newest_first if each.id == run_id), None)
         found = (each for each in newest_first if run and each.dataset_id == run.dataset_id)
         return next((each.id for each in found if each.stop_reason == "finished"), None)
@@ -373,15 +338,6 @@ class Remote:
     def cancels(self) -> bool:
         """Whether Ctrl-C cancels the job or run that a command has started and waits for."""
         return False
-
-
-def _entries(page: Callable[[str | None], tuple[list[T], str | None]], cursor: str | None = None) -> Iterator[T]:
-    """Yield the entries of a list from this cursor on, page by page."""
-    while True:
-        found, cursor = page(cursor)
-        yield from found
-        if cursor is None:
-            return
 
 
 def _body(request: Any) -> dict[str, Any]:

@@ -18,7 +18,10 @@ class RunWebhook(StrictModel):
 
     url: WebhookUrl = Field(description="http or https, without credentials.")
     events: list[RunEventType] = Field(
-        default=["run.finished"], min_length=1, max_length=2, description="The types of events to send."
+        default=["run.finished"],
+        min_length=1,
+        max_length=3,
+        description="The types of events to send. Only runs of a schedule with gates have `run.gate_failed`.",
     )
 
 

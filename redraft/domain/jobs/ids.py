@@ -23,6 +23,7 @@ PREFIXES = {
     "webhook delivery": "whd_",
     "check": "chk_",
     "tuning": "tun_",
+    "schedule": "sch_",
 }
 
 

@@ -22,7 +22,7 @@ EventType = Literal[
     "evaluated",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
-RunEventType = Literal["run.finished", "run.round_finished"]
+RunEventType = Literal["run.finished", "run.round_finished", "run.gate_failed"]
 
 EVENT_BYTES_MAX = 64 * 1024
 """A larger event is sent without its long parts."""

@@ -10,7 +10,7 @@ from redraft.operations.admin.retention import in_batches
 from redraft.operations.bulk import datasets as known_datasets
 from redraft.operations.bulk import runs as known_runs
 from redraft.operations.services import Services
-from redraft.storage.bulk import datasets, runs
+from redraft.storage.bulk import datasets, runs, schedules
 
 
 def delete_run(services: Services, run_id: str) -> None:
@@ -47,9 +47,9 @@ def _refuse_live(job_id: str | None, run_id: str) -> None:
 
 
 def delete_dataset(services: Services, dataset_id: str) -> None:
-    """Delete a dataset that no run uses, with its rows.
+    """Delete a dataset that no run and no schedule uses, with its rows.
 
-    Raises NotFound if there is no such dataset, and Conflict if a run uses it (`dataset_in_use`).
+    Raises NotFound if there is no such dataset, and Conflict if a run or a schedule uses it (`dataset_in_use`).
     """
     with services.database.write() as connection:
         if not datasets.lock(connection, dataset_id):
@@ -57,6 +57,9 @@ def delete_dataset(services: Services, dataset_id: str) -> None:
         known_datasets.find(connection, dataset_id)
         if (run_id := runs.one_of_dataset(connection, dataset_id)) is not None:
             words = f"Dataset {dataset_id} is used by run {run_id}: delete its runs before you delete it."
+            raise Conflict(words, code="dataset_in_use")
+        if (schedule_id := schedules.one_of_dataset(connection, dataset_id)) is not None:
+            words = f"Dataset {dataset_id} is used by schedule {schedule_id}: delete the schedule before you delete it."
             raise Conflict(words, code="dataset_in_use")
         # Without a version the dataset is hidden, so no new run can use it while its rows are deleted
         datasets.finish(connection, dataset_id, {"version": None})

@@ -1,17 +1,30 @@
 """Ends a run or a round of it, and stores the webhook delivery in the same unit of work."""
 
+from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
 from sqlalchemy import Connection
 
+from redraft.domain.bulk.gates import Gate
+from redraft.domain.jobs.webhooks import RunEventType
 from redraft.operations.bulk.run_resources import RunCounts, RunError, RunRound, run_resource, say_progress
 from redraft.operations.resource_base import Moment, Resource, UsageTotals
 from redraft.storage.bulk import runs
+from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.jobs import webhooks
 
 
+class RunGate(Resource):
+    """The result of a gate."""
+
+    gate: Gate
+    passed: bool
+    words: str
+
+
 class RunFinished(Resource):
-    """The payload of the event `run.finished`. It has no questions or answers.
+    """The payload of the events `run.finished` and `run.gate_failed`. It has no questions or answers.
 
     Items of a canceled run may still be running, since their jobs are canceled right after the run.
     """
@@ -26,6 +39,7 @@ class RunFinished(Resource):
     counts: RunCounts
     usage: UsageTotals
     version: int
+    gates: list[RunGate] | None = Field(default=None, description="The results of the gates, of `run.gate_failed`.")
 
 
 class RoundFinished(Resource):
@@ -45,14 +59,29 @@ def end_run(connection: Connection, run_id: str, status: str, stop_reason: str) 
     """End a run whose row this unit of work has locked, and store the delivery for its webhook."""
     # One unit of work: a crash must not leave an ended run without its delivery
     record = runs.finish(connection, run_id, status, stop_reason)
+    _store_delivery(connection, record, "run.finished")
+
+
+def report_failed_gates(connection: Connection, run_id: str, gates: Sequence[RunGate]) -> None:
+    """Store the delivery of `run.gate_failed` for the webhook of an ended run."""
+    # The deliveries of a run are numbered by its version
+    runs.change(connection, run_id)
+    if record := runs.get(connection, run_id):
+        _store_delivery(connection, record, "run.gate_failed", gates)
+
+
+def _store_delivery(
+    connection: Connection, record: RunRecord, event_type: RunEventType, gates: Sequence[RunGate] | None = None
+) -> None:
     if record.webhook is None:
         return
     run = run_resource(connection, record)
     fields = run.model_dump(include={"id", "name", "status", "stop_reason", "error", "counts", "usage", "version"})
-    event = RunFinished.model_validate({**fields, "message": say_progress(run), "at": record.finished_at})
-    webhooks.add_of_run(
-        connection, run_id, record.webhook, record.version, "run.finished", event.model_dump(mode="json")
-    )
+    failed = [gate.words for gate in gates or () if not gate.passed]
+    message = " ".join(failed) or say_progress(run)
+    event = RunFinished.model_validate({**fields, "message": message, "at": record.finished_at, "gates": gates})
+    body = event.model_dump(mode="json")
+    webhooks.add_of_run(connection, record.id, record.webhook, record.version, event_type, body)
 
 
 def end_round(connection: Connection, run_id: str, number: int) -> None:

@@ -127,10 +127,11 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     after = read_cursor(cursor)
     with services.database.read() as connection:
         records = stored_runs.list_page(connection, after=after, limit=limit)
-        return _lines(connection, records[:limit]), next_cursor(records, limit)
+        return lines_of(connection, records[:limit]), next_cursor(records, limit)
 
 
-def _lines(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
+def lines_of(connection: Connection, records: Sequence[RunRecord]) -> list[RunLine]:
+    """Return the lines of runs in a list, in the same order."""
     ids = [record.id for record in records]
     names = stored.dataset_names(connection, [record.dataset_id for record in records])
     counts = stored_items.count(connection, ids)
@@ -158,7 +159,7 @@ def _named(record: RunRecord, field: str) -> tuple[str, ...]:
 def list_runs_of_dataset(services: Services, dataset_id: str, *, limit: int) -> list[RunLine]:
     """Return the newest runs of a dataset, newest first."""
     with services.database.read() as connection:
-        return _lines(connection, stored_runs.list_of_dataset(connection, dataset_id, limit=limit))
+        return lines_of(connection, stored_runs.list_of_dataset(connection, dataset_id, limit=limit))
 
 
 def view_run(services: Services, run_id: str) -> RunView:

@@ -78,6 +78,37 @@ runs = sa.Table(
     partial_index("ix_runs_active", "id", where=_ACTIVE),
 )
 
+run_schedules = sa.Table(
+    "run_schedules",
+    metadata,
+    sa.Column("id", sa.String(40), primary_key=True),
+    sa.Column("name", CleanText, nullable=False),
+    sa.Column("cron", sa.String(200), nullable=False),
+    sa.Column("dataset_id", sa.String(40), sa.ForeignKey("datasets.id"), nullable=False),
+    # The body of each run, as for POST /v1/runs
+    sa.Column("request", Json, nullable=False),
+    sa.Column("gates", Json),
+    # The time of the next run; NULL while the schedule is paused
+    sa.Column("next_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
+    sa.Index("ix_run_schedules_dataset", "dataset_id"),
+    sa.Index("ix_run_schedules_next", "next_at"),
+)
+
+schedule_ticks = sa.Table(
+    "schedule_ticks",
+    metadata,
+    # The primary key prevents a second run for the same time of a schedule
+    sa.Column("schedule_id", sa.String(40), sa.ForeignKey("run_schedules.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("tick", UtcTime, primary_key=True),
+    # NULL if no run could be started, and after the run was deleted
+    sa.Column("run_id", sa.String(40), sa.ForeignKey("runs.id", ondelete="SET NULL")),
+    sa.Column("error", Json),
+    # The results of the gates; NULL until they are checked
+    sa.Column("gates", Json),
+    sa.Index("ix_schedule_ticks_run", "run_id"),
+)
+
 run_items = sa.Table(
     "run_items",
     metadata,

@@ -150,6 +150,7 @@ def _bulk_pages(shown: Showcase, states: States) -> list[Place]:
     both = f"baseline={shown.baseline_id}&run={shown.run_id}"
     return [
         ("runs", "/runs", None),
+        ("schedules", "/runs/schedules", None),
         ("run", f"/runs/{shown.run_id}", None),
         ("items", f"/runs/{shown.run_id}/items", None),
         ("unfinished run", f"/runs/{states.run}", None),

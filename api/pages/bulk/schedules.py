@@ -1,0 +1,68 @@
+"""The pages of schedules: the list, and the trend of the runs of one."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+from markupsafe import Markup
+
+from api.dependencies import ServicesOf
+from api.pages.parts.rendering import address, page, pages_router, see_other
+from api.pages.parts.trend_charts import Column, draw_shares
+from redraft.operations.schedules import run_schedules as schedules
+from redraft.operations.schedules.trends import ScheduledRun, view_schedule
+
+router = pages_router("/runs/schedules")
+
+_PAGE = 20
+
+
+@router.get("")
+def list_schedules(
+    request: Request, services: ServicesOf, after: Annotated[str | None, Query(max_length=500)] = None
+) -> Response:
+    found, cursor = schedules.list_schedules(services, cursor=after, limit=_PAGE)
+    following = address(request, after=cursor) if cursor else None
+    return page(request, "runs/schedules.html", schedules=found, next_address=following, is_first=after is None)
+
+
+@router.get("/{schedule_id}")
+def show_schedule(request: Request, services: ServicesOf, schedule_id: str) -> Response:
+    view = view_schedule(services, schedule_id)
+    oldest_first = [run for run in reversed(view.runs) if run.line.counts.succeeded]
+    rates = {run.line.id: run.line.counts.accepted / run.line.counts.succeeded for run in oldest_first}
+    means = {run.line.id: run.mean_score for run in oldest_first if run.mean_score is not None}
+    charts = [
+        ("Pass rate, oldest run first", _draw("pass-rates", "Pass rate of the runs", oldest_first, rates)),
+        ("Mean score, oldest run first", _draw("scores", "Mean score of the runs", oldest_first, means)),
+    ]
+    shown = [(words, drawing) for words, drawing in charts if drawing]
+    return page(request, "runs/schedule.html", schedule=view.schedule, runs=view.runs, charts=shown)
+
+
+def _draw(key: str, title: str, runs: Sequence[ScheduledRun], values: dict[str, float]) -> Markup | None:
+    """Draw a figure of each run. None if fewer than two runs have it."""
+    columns = [
+        Column(run.line.created_at.strftime("%m-%d"), f"{values[run.line.id]:.2f}", {"accepted": values[run.line.id]})
+        for run in runs
+        if run.line.id in values
+    ]
+    return draw_shares(key, title, columns, "accepted") if len(columns) > 1 else None
+
+
+@router.post("/{schedule_id}/pause")
+def pause_schedule(services: ServicesOf, schedule_id: str) -> Response:
+    schedules.pause_schedule(services, schedule_id)
+    return see_other(f"/runs/schedules/{schedule_id}")
+
+
+@router.post("/{schedule_id}/resume")
+def resume_schedule(services: ServicesOf, schedule_id: str) -> Response:
+    schedules.resume_schedule(services, schedule_id)
+    return see_other(f"/runs/schedules/{schedule_id}")
+
+
+@router.post("/{schedule_id}/delete")
+def delete_schedule(services: ServicesOf, schedule_id: str) -> Response:
+    schedules.delete_schedule(services, schedule_id)
+    return see_other("/runs/schedules", notice="deleted")
