@@ -94,7 +94,7 @@ class OpenAIBatches(BatchClient):
             expires_at=time_of(body.get("expires_at")),
             ended_at=next((time for name in ends if (time := time_of(body.get(name)))), None),
             error=self._vendor.redact(error.message),
-            is_queue_full=bool(_QUEUE_FULL.search(f"{error.codes} {error.message}")),
+            is_queue_full=status == "failed" and bool(_QUEUE_FULL.search(f"{error.codes} {error.message}")),
             result_files=tuple(filter(None, files)),
         )
 
