@@ -24,6 +24,7 @@ __all__ = ["BatchLost", "submit"]
 _PAGE = 100
 # The clock of the provider may differ from that of the database
 _CLOCKS_DIFFER = timedelta(minutes=10)
+_LONGEST_BATCH = timedelta(days=1)
 _JOB_ENDED = "The job of the call ended before the provider got its batch."
 
 
@@ -58,10 +59,12 @@ def submit(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> P
 
 
 def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
+    since = (batch.submitted_at or batch.created_at) - _CLOCKS_DIFFER
     with services.database.read() as connection:
         call_ids = batches.call_ids(connection, batch.id)
-    since = (batch.submitted_at or batch.created_at) - _CLOCKS_DIFFER
-    return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since))
+        # Batches of other runs can be submitted before this one, and still run
+        known = batches.provider_ids(connection, since - _LONGEST_BATCH)
+    return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since, known))
 
 
 def _write(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, folder: Path) -> RequestFile | None:

@@ -149,6 +149,12 @@ def of_run(connection: sa.Connection, run_id: str) -> list[BatchRecord]:
     return [BatchRecord(**row) for row in rows]
 
 
+def provider_ids(connection: sa.Connection, since: datetime) -> list[str]:
+    """Return the provider's ids of the batches that were submitted after a time."""
+    query = sa.select(batches.c.provider_batch_id).where(batches.c.provider_batch_id.is_not(None))
+    return [each for each in connection.scalars(query.where(batches.c.submitted_at >= since)) if each]
+
+
 def open_call_ids(connection: sa.Connection, batch_id: str) -> list[str]:
     """Return the ids of the calls of a batch that have no result, in order."""
     query = sa.select(calls.c.id).where(calls.c.batch_id == batch_id, calls.c.status == "started")

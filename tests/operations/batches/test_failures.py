@@ -12,7 +12,7 @@ from redraft.operations import fault_points
 from redraft.operations.bulk import runs
 from redraft.operations.fault_points import FaultPoint
 from tests.model_server import BatchScript, ModelServer, Reply
-from tests.operations.batches.batching import BatchDriver
+from tests.operations.batches.batching import JUDGE, BatchDriver
 from tests.operations.driving import Killed
 
 LINES = ["line_expired", "line_canceled", "line_error", "line_missing", "line_malformed", "line_cut", "line_duplicate"]
@@ -109,6 +109,22 @@ def test_a_provider_that_is_down_only_delays_the_run(batches: BatchDriver, model
     run = batches.run_all(batches.start(2))
     assert (run.counts.accepted, len(model_server.batches())) == (2, 2)
     batches.ensure_once(run)
+
+
+def test_a_lost_batch_is_not_taken_for_another_one_of_the_same_size(batches: BatchDriver, model_server: ModelServer):
+    defaults = {"model": JUDGE}
+    first, second = batches.start(defaults=defaults), batches.start(defaults=defaults)
+    model_server.script(batch=BatchScript(is_held=True))
+    batches.work(first)
+    batches.deliver()
+    model_server.script(batch=BatchScript(is_held=True, answers={"create": [Reply(status=503)]}))
+    batches.work(second)
+    batches.deliver()
+    batches.deliver()
+    assert len(model_server.batches()) == 2
+    model_server.release()
+    assert batches.run_all(first).counts.succeeded == batches.run_all(second).counts.succeeded == 3
+    assert len(model_server.batches()) == 4
 
 
 def test_a_canceled_run_keeps_and_pays_what_had_ended_and_resumes_without_it(
