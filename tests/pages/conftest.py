@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from redraft.operations.services import Services
 from tests.api.conftest import _no_failures_before, _plain_logs, api, start_api, submit_job  # noqa: F401 - fixtures
+from tests.pages.accessibility import Axe
 from tests.support.api_server import ApiServer
 from tests.support.browsers import browser_of, chromium
 from tests.support.html_pages import Reader
@@ -23,11 +23,9 @@ from tests.support.waiting import patient
 NEEDED = "TESTS_NEED_CHROMIUM"
 expect.set_options(timeout=patient(5_000))
 _WATCH = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", (event) => window.violations.push(
+document.addEventListener("securitypolicyviolation", (event) => reportViolation(
   `${event.violatedDirective}: ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
-_SERIOUS = {"serious", "critical"}
 
 
 @pytest.fixture(params=["sqlite"])
@@ -68,10 +66,14 @@ class Visitor:
         self.context = context
         self.requests: list[str] = []
         self.errors: list[str] = []
+        context.expose_function("reportViolation", self._record)
         context.add_init_script(_WATCH)
         context.on("request", lambda request: self.requests.append(request.url))
         context.on("weberror", lambda error: self.errors.append(str(error.error)))
         self.page = context.new_page()
+
+    def _record(self, violation: str) -> None:
+        self.errors.append(violation)
 
     def go(self, path: str) -> Page:
         response = self.page.goto(self.base_url + path)
@@ -83,25 +85,14 @@ class Visitor:
         """No script failed, nothing was asked of others, the policy was never violated."""
         assert self.errors == []
         assert [url for url in self.requests if not url.startswith((self.base_url, "data:", "about:"))] == []
-        for page in self.context.pages:
-            assert page.evaluate("window.violations || []") == []
 
-    def check_accessible(self, *, in_the_dark: bool = False) -> None:
-        """No finding of axe that is serious or critical, on one page of each kind: it takes as long as many a test.
-
-        In the dark theme only colours differ, and pages share theirs.
-        """
-        self.page.evaluate(AXE_SCRIPT)
-        runs: list[tuple[str, dict[str, Any]]] = [("light", {"resultTypes": ["violations"]})]
-        if in_the_dark:
-            runs.append(("dark", {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}))
-        for scheme, options in runs:
+    def check_accessible(self) -> None:
+        """axe finds nothing in either theme. `test_every_page` looks at all pages that an address leads to."""
+        axe = Axe()
+        assert axe.of_structure(self.page) == []
+        for scheme in ("light", "dark"):
             self.page.emulate_media(color_scheme=scheme)
-            found = self.page.evaluate("(options) => axe.run(options)", options)["violations"]
-            told = [
-                (each["id"], [node["target"] for node in each["nodes"]]) for each in found if each["impact"] in _SERIOUS
-            ]
-            assert told == [], scheme
+            assert axe.of_colours(self.page) == [], scheme
 
 
 @pytest.fixture
@@ -115,12 +106,10 @@ def visit(browser: Browser, api: ApiServer) -> Iterator[Callable[..., Visitor]]:
         return visitors[-1]
 
     yield open_for
-    try:
-        for visitor in visitors:
-            visitor.check_rules()
-    finally:
-        for visitor in visitors:
-            visitor.context.close()
+    for visitor in visitors:
+        visitor.context.close()
+    for visitor in visitors:
+        visitor.check_rules()
 
 
 @pytest.fixture

@@ -197,6 +197,22 @@ def test_bounds_of_time_are_scaled_by_one_patience():
     assert found == []
 
 
+def test_no_browser_test_reads_what_may_not_be_there_yet():
+    """`expect(…)` waits. These read at once, or the text of the page before, and fail on a slow machine only."""
+    at_once = {
+        *("all", "count", "all_inner_texts", "all_text_contents", "inner_text", "text_content", "input_value"),
+        *("is_visible", "is_hidden", "is_checked", "is_enabled", "is_disabled", "title"),
+    }
+    found = [
+        f"{path}:{node.lineno}"
+        for path, node in nodes("tests/pages")
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and ((node.func.attr in at_once and not node.args) or node.func.attr == "get_attribute")
+    ]
+    assert found == []
+
+
 def test_no_client_has_the_five_seconds_of_its_library():
     calls = {f"httpx2.{name}" for name in ("Client", "get", "post", "put", "delete", "head", "request", "stream")}
     found = [

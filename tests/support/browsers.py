@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.support.waiting import wait_until
+
 # The shell is the same browser without windows: a page takes a third of the time.
 _PROGRAMS = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
@@ -26,6 +28,11 @@ def browser_of(program: str, *flags: str) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=[*_FLAGS, *flags])
         yield browser
         browser.close()
+
+
+def expect_copied(page: Page, text: str) -> None:
+    """The clipboard comes to hold that text; the page must be allowed to read it."""
+    wait_until(lambda: page.evaluate("navigator.clipboard.readText()") == text, what=f"the copy of {text[:40]!r}")
 
 
 def width_of(page: Page) -> int:

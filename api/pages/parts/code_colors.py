@@ -1,5 +1,6 @@
 """Colours code in answers: keywords, strings, comments, numbers and names, by classes of the style sheet."""
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,9 @@ LANGUAGES = {
 }
 _CHARS_MAX = 8_000
 _LINE_CHARS_MAX = 400
+# The lexer of C looks at the rest of the empty lines again at each of them
+_BLANK_CHARS_MAX = 200
+_BLANK = re.compile(r"\s+")
 _CLASSES = (
     (Comment, "code-comment"),
     (Keyword, "code-keyword"),
@@ -34,9 +38,15 @@ CLASSES = {name for _, name in _CLASSES}
 def color_code(code: str, language: str) -> str:
     """Return code as HTML, or an empty text if it is too long or its language is not known."""
     name = language.lower()
-    if name not in LANGUAGES or len(code) > _CHARS_MAX or max(map(len, code.split("\n"))) > _LINE_CHARS_MAX:
+    if name not in LANGUAGES or len(code) > _CHARS_MAX:
+        return ""
+    if _longest(code.split("\n")) > _LINE_CHARS_MAX or _longest(_BLANK.findall(code)) > _BLANK_CHARS_MAX:
         return ""
     return "".join(_part(kind, text) for kind, text in _lexer(name).get_tokens(code))
+
+
+def _longest(texts: list[str]) -> int:
+    return max(map(len, texts), default=0)
 
 
 def _part(kind: Any, text: str) -> str:

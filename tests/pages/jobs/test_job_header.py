@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from redraft.domain.jobs.states import StopReason
 from redraft.operations.jobs import lifecycle, queries
@@ -105,10 +104,6 @@ def test_after_a_post_the_address_names_the_successor(
     assert client.post(f"/jobs/{job_id}/cancel").headers["location"] == f"/jobs/{job_id}?notice=canceled#state"
 
 
-def focused(page: Page) -> Any:
-    return page.evaluate("document.activeElement.id")
-
-
 def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     visitor: Visitor, services: Services, model_server: ModelServer, stored: Stored
 ):
@@ -126,7 +121,7 @@ def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     third.get_by_label("Your score").fill("")
     third.get_by_role("button", name="Rate").click()
     page.wait_for_url("**notice=rated#*")
-    assert focused(page) == verdicts[1]
+    expect(page.locator(f"#{verdicts[1]}")).to_be_focused()
     page = visitor.go(f"/jobs/{job_id}")
     page.get_by_label("Threshold").fill("7")
     page.locator("#continue").get_by_role("button", name="Continue").click()
@@ -134,10 +129,10 @@ def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     page.get_by_label("Threshold").fill("")
     page.locator("#continue").get_by_role("button", name="Continue").click()
     page.wait_for_url("**notice=continued#state")
-    assert focused(page) == "state"
+    expect(page.locator("#state")).to_be_focused()
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_url("**notice=canceled#state")
-    assert focused(page) == "state"
+    expect(page.locator("#state")).to_be_focused()
 
 
 def test_a_button_that_leaves_gives_the_focus_to_the_state(visitor: Visitor, services: Services, submit_job: Submit):
@@ -191,5 +186,5 @@ def test_the_score_curve_grows_and_the_reader_stays(visitor: Visitor, services: 
         page.locator("#live").dispatch_event("news")
         expect(spots).to_have_count(number)
         expect(page.locator(".curve.score")).to_have_count(number - 1)
-    heights = [float(spot.get_attribute("cy") or 0) for spot in spots.all()]
+    heights = spots.evaluate_all("found => found.map((each) => Number(each.getAttribute('cy')))")
     assert heights == sorted(heights, reverse=True)

@@ -73,10 +73,10 @@ def test_durations_go_on_and_the_text_of_an_earlier_iteration_leaves(
     visitor: Visitor, services: Services, submit_job: Submit
 ):
     job_id = submit_job(stream=True, iter_max=3)
+    visitor.page.clock.install()
     page = visitor.go(f"/jobs/{job_id}")
-    duration = page.locator(".steps time[data-elapsed]")
-    first = duration.inner_text()
-    expect(duration).not_to_have_text(first)
+    page.clock.fast_forward("05:00")
+    expect(page.locator(".steps time[data-elapsed]")).to_have_text(re.compile(r"5 min \d+ s"))
     draft = page.locator("#draft")
     draft.evaluate("it => { it.textContent = 'The first.'; it.dataset.iteration = 1; it.hidden = false; }")
     page.locator("#live").dispatch_event("news")
@@ -89,7 +89,6 @@ def test_durations_go_on_and_the_text_of_an_earlier_iteration_leaves(
     page.locator("#live").dispatch_event("news")
     expect(page.locator(".steps")).to_contain_text("2 generating")
     expect(draft).to_be_hidden()
-    visitor.check_accessible(in_the_dark=True)
 
 
 def test_an_ended_job_has_no_strip(reader: Reader, stored: Stored):

@@ -290,7 +290,6 @@ def test_a_row_shows_its_details_beside_the_tree(visit: Callable[..., Visitor], 
         assert beside is not None
         assert beside["x"] > tree["x"] + tree["width"]
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    visitor.check_accessible(in_the_dark=True)
     page.get_by_role("link", name="Close").click()
     expect(details).to_have_count(0)
     expect(page.locator(".pick", has_text="evaluate").first).to_be_focused()

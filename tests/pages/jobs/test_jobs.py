@@ -34,8 +34,8 @@ def rows(page: Page) -> Any:
     return page.locator("#live tbody tr")
 
 
-def tasks(page: Page) -> list[str]:
-    return page.locator("#live th.task > a").all_inner_texts()
+def expect_tasks(page: Page, *tasks: str) -> None:
+    expect(page.locator("#live th.task > a")).to_have_text(tasks)
 
 
 def tasks_read(page: HtmlPage) -> list[str]:
@@ -49,8 +49,8 @@ def statuses(services: Services) -> dict[str, str]:
 
 def test_an_empty_list_teaches_and_fills_itself(visitor: Visitor, submit_job: Callable[..., str]):
     page = visitor.go("/jobs")
-    assert "A job generates, evaluates" in page.inner_text("main")
-    assert page.get_by_role("link", name="Send your first job").get_attribute("href") == "/new"
+    expect(page.locator("main")).to_contain_text("A job generates, evaluates")
+    expect(page.get_by_role("link", name="Send your first job")).to_have_attribute("href", "/new")
     submit_job(instruct="The first")
     expect(rows(page)).to_have_count(1)
 
@@ -60,14 +60,12 @@ def test_a_line_tells_of_a_job(visitor: Visitor, stored: Callable[..., str], mod
     job_id = stored(instruct="First line.\nSecond line.", metadata={"team": "docs"})
     page = visitor.go("/jobs")
     row = rows(page).first
-    text = row.inner_text()
     for words in ("✓ accepted", "First line.", "2/3", "0.90", "threshold 0.80", "openai:writer", "openai:judge"):
-        assert words in text
-    assert "Second" not in text
-    assert row.get_by_role("img").get_attribute("aria-label") == "Scores 0.40, 0.90; threshold 0.80"
-    assert row.get_by_role("link", name="First line.").get_attribute("href") == f"/jobs/{job_id}?list="
-    assert row.locator("time").count() == 1
-    visitor.check_accessible(in_the_dark=True)
+        expect(row).to_contain_text(words, use_inner_text=True)
+    expect(row).not_to_contain_text("Second")
+    expect(row.get_by_role("img")).to_have_attribute("aria-label", "Scores 0.40, 0.90; threshold 0.80")
+    expect(row.get_by_role("link", name="First line.")).to_have_attribute("href", f"/jobs/{job_id}?list=")
+    expect(row.locator("time")).to_have_count(1)
 
 
 def test_a_click_on_a_value_filters_by_it_and_filters_are_in_the_address(
@@ -141,13 +139,12 @@ def test_where_one_goes_back_to_is_a_short_path_of_ours(api: ApiServer, submit_j
 def test_hostile_words_are_shown_as_they_are(visitor: Visitor, stored: Callable[..., str]):
     stored(instruct=HOSTILE, metadata={"<i>k": "<img src=x onerror=alert(1)>"}, model="openai:<b>m", iter_max=1)
     page = visitor.go("/jobs")
-    assert tasks(page) == [HOSTILE.replace("\u202e", "\\u202e")]
-    text = rows(page).first.inner_text()
-    assert "<i>k=<img src=x onerror=alert(1)>" in text
-    assert "openai:<b>m" in text
+    expect_tasks(page, HOSTILE.replace("\u202e", "\\u202e"))
+    for words in ("<i>k=<img src=x onerror=alert(1)>", "openai:<b>m"):
+        expect(rows(page).first).to_contain_text(words, use_inner_text=True)
     page.get_by_role("link", name=re.compile("<i>k=")).click()
     expect(page.locator("tbody tr")).to_have_count(1)
-    assert page.locator("#live img, #live script, #live b, #live i").count() == 0
+    expect(page.locator("#live img, #live script, #live b, #live i")).to_have_count(0)
 
 
 def test_new_jobs_are_announced_and_others_change_in_their_place(
@@ -166,12 +163,12 @@ def test_new_jobs_are_announced_and_others_change_in_their_place(
     expect(page.get_by_role("status").filter(has_text="1 new job")).to_be_visible()
     lifecycle.cancel(services, second)
     expect(page.locator(f"#{second}")).to_contain_text("canceled")
-    assert tasks(page) == ["Second", "First"]
+    expect_tasks(page, "Second", "First")
     expect(page.get_by_label("Select First")).to_be_checked()
     expect(page.locator(f"#{first}")).to_have_attribute("aria-selected", "true")
     page.get_by_role("link", name="1 new job").click()
-    assert page.url.endswith("/jobs?status=queued")
-    assert tasks(page) == ["Third", "First"]
+    expect(page).to_have_url(f"{visitor.base_url}/jobs?status=queued")
+    expect_tasks(page, "Third", "First")
 
 
 def test_a_job_is_followed_to_its_end(visitor: Visitor, services: Services, submit_job: Callable[..., str]):
@@ -190,7 +187,7 @@ def test_keys_move_mark_and_open(visitor: Visitor, submit_job: Callable[..., str
     for key in "jjk":
         page.keyboard.press(key)
     page.keyboard.press("x")
-    assert page.get_by_label("Select Two").is_checked()
+    expect(page.get_by_label("Select Two")).to_be_checked()
     expect(page.locator("#marked")).to_have_text(" (1)")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/jobs/{two}?list=*")
@@ -229,8 +226,7 @@ def test_very_many_are_done_in_batches(visitor: Visitor, services: Services):
     with services.database.write() as connection:
         connection.execute(insert(table), rows)
     page = visitor.go("/jobs/bulk?do=delete&filters=")
-    assert page.get_by_role("heading", name="Delete 502 jobs?").is_visible()
-    visitor.check_accessible()
+    expect(page.get_by_role("heading", name="Delete 502 jobs?")).to_be_visible()
     page.get_by_role("button", name="Delete them").click()
     expect(page.get_by_role("heading", name="502 jobs deleted")).to_be_visible(timeout=patient(30_000))
     assert statuses(services) == {}

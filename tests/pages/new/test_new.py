@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx2
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from redraft.domain.admin.scopes import Scope
 from redraft.operations.admin import keys
@@ -50,7 +50,7 @@ def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
     keyboard.press("Enter")
     page.wait_for_url(JOB)
     [job] = jobs(services)
-    assert job.id in page.url
+    expect(page).to_have_url(re.compile(job.id))
     fields = ("instruct", "resp_format", "eval_crit", "iter_max", "score_threshold", "sources")
     wanted: list[Any] = ["Why is the sky blue?", "One sentence.", "Names scattering.", 3, 0.8, []]
     assert [job.request[name] for name in fields] == wanted
@@ -67,11 +67,11 @@ def fill_in_wrongly(page: Page) -> None:
 
 
 def assert_kept(page: Page) -> None:
-    assert page.get_by_label("Instruction", exact=True).input_value() == HOSTILE
-    assert page.get_by_label("Maximum iterations").input_value() == "77"
-    assert page.locator("#metadata").input_value() == "team"
-    assert page.get_by_label("Title").input_value() == "<i>Minutes</i>"
-    assert not page.get_by_label("Show the answer while it is generated").is_checked()
+    expect(page.get_by_label("Instruction", exact=True)).to_have_value(HOSTILE)
+    expect(page.get_by_label("Maximum iterations")).to_have_value("77")
+    expect(page.locator("#metadata")).to_have_value("team")
+    expect(page.get_by_label("Title")).to_have_value("<i>Minutes</i>")
+    expect(page.get_by_label("Show the answer while it is generated")).not_to_be_checked()
 
 
 def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor, services: Services):
@@ -80,15 +80,17 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_is_lost(visitor: Visitor
     press(page, "Send")
     summary = page.get_by_role("alert")
     expect(summary).to_be_focused()
-    links = [link.get_attribute("href") for link in summary.get_by_role("link").all()]
-    assert links == ["#eval_crit", "#iter_max", "#source_content_1", "#metadata"]
+    links = summary.get_by_role("link")
+    expect(links).to_have_count(4)
+    for number, goal in enumerate(("#eval_crit", "#iter_max", "#source_content_1", "#metadata")):
+        expect(links.nth(number)).to_have_attribute("href", goal)
     field = page.get_by_label("Maximum iterations")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_have_accessible_description("1 to 10 must be at most 10")
     summary.get_by_role("link", name="Maximum iterations").click()
     expect(field).to_be_focused()
     assert_kept(page)
-    visitor.check_accessible(in_the_dark=True)
+    visitor.check_accessible()
     assert jobs(services) == []
     field.fill("2")
     page.get_by_label("Criteria").fill("True.")
@@ -190,7 +192,9 @@ def test_it_fits_a_phone(visit: Callable[..., Visitor]):
     page.get_by_label("Title").fill("T")
     page.get_by_role("button", name="Add another source").click()
     expect(page.get_by_label("Title")).to_have_count(2)
-    press(page, "Check")
+    with page.expect_navigation():
+        press(page, "Check")
+    expect(page.get_by_role("alert")).to_contain_text("Source 1, content")
     assert width_of(page) <= 390
 
 
@@ -217,8 +221,7 @@ def test_an_empty_form_is_told_all_that_it_lacks_and_the_models_that_it_would_us
     )
     assert tops[0] == tops[1]
     press(page, "Send")
-    links = [link.inner_text() for link in page.get_by_role("alert").get_by_role("link").all()]
-    assert links == ["Instruction", "Criteria"]
+    expect(page.get_by_role("alert").get_by_role("link")).to_have_text(["Instruction", "Criteria"])
 
 
 def test_commands_say_only_what_differs(api: ApiServer):
@@ -333,7 +336,35 @@ def test_rows_are_renewed_in_place(visitor: Visitor):
     expect(page.locator("#criterion_value_1")).to_have_value("60")
     expect(page.get_by_label("Instruction", exact=True)).to_have_value("Describe Bern.")
     expect(page.locator("#preview")).to_contain_text("Maximum calls")
-    visitor.check_accessible(in_the_dark=True)
+
+
+def hold_parts(page: Page) -> list[Route]:
+    """The first request that renews a part of the form waits until it is continued."""
+    held: list[Route] = []
+
+    def handle(route: Route) -> None:
+        if held or "part" not in (route.request.post_data or ""):
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/new", handle)
+    return held
+
+
+def test_what_is_typed_while_a_row_is_renewed_stays(visitor: Visitor):
+    page = visitor.go("/new")
+    held = hold_parts(page)
+    page.locator("#criterion_kind_1").select_option("max_words")
+    text = page.locator("#criterion_text_1")
+    text.press_sequentially("Names")
+    wait_until(lambda: page.evaluate("true") and held, what="the request")
+    text.press_sequentially(" the")
+    held[0].continue_()
+    expect(page.locator("#criterion_value_1")).to_have_accessible_description("A whole number")
+    expect(text).to_be_focused()
+    page.keyboard.type(" river.")
+    expect(text).to_have_value("Names the river.")
 
 
 def test_a_draft_survives_a_reload_and_is_gone_when_the_job_is_sent(visitor: Visitor, services: Services):
@@ -343,10 +374,15 @@ def test_a_draft_survives_a_reload_and_is_gone_when_the_job_is_sent(visitor: Vis
     page.locator("#criterion_text_1").fill("Names the river.")
     page.get_by_role("button", name="Add a criterion").click()
     page.locator("#criterion_text_2").fill("Names the lake.")
-    wait_until(lambda: "lake" in page.evaluate("Object.values(localStorage).join('')"))
+    page.wait_for_function("() => Object.values(localStorage).join().includes('lake')")
+    held = hold_parts(page)
     page.reload()
+    wait_until(lambda: page.evaluate("true") and held, what="the request")
+    # What is typed before the draft is back is newer
+    page.get_by_label("Instruction", exact=True).fill("Describe Basel.")
+    held[0].continue_()
     expect(page.get_by_text("Your draft of")).to_be_visible()
-    expect(page.get_by_label("Instruction", exact=True)).to_have_value("Describe Bern.")
+    expect(page.get_by_label("Instruction", exact=True)).to_have_value("Describe Basel.")
     expect(page.locator("#criterion_text_2")).to_have_value("Names the lake.")
     page.get_by_label("Instruction", exact=True).press("Control+Enter")
     page.wait_for_url(JOB)

@@ -47,7 +47,7 @@ def printed(visit: Visit, path: str) -> str:
 def on_paper(visitor: Visitor, path: str) -> Page:
     page = visitor.go(path)
     page.emulate_media(media="print")
-    assert page.locator(":is(button, .button, input, select, textarea, nav):visible").count() == 0
+    expect(page.locator(":is(button, .button, input, select, textarea, nav):visible")).to_have_count(0)
     assert width_of(page) <= A4["width"], path
     # Dark colours would be printed on white paper
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 33, 40)"

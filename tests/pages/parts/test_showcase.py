@@ -22,6 +22,6 @@ def test_the_pictures_show_what_they_are_meant_to_show(visit: Callable[..., Visi
         for path in ("/", f"/jobs/{shown.job_id}/iterations", f"/runs/{shown.run_id}", f"/runs/compare?{both}"):
             visitor.go(path)
             assert visitor.status == 200
-            visitor.check_accessible(in_the_dark=True)
+            visitor.check_accessible()
         visitor.check_rules()
         visitor.page.goto("about:blank")

@@ -35,14 +35,20 @@
   // A form whose rows differ from the draft is rendered by the server, as for a button that adds a row.
   async function restore(form, draft) {
     const now = values(form);
+    const typed = new Map();
     const isSame = now.length === draft.values.length && now.every(([name], index) => name === draft.values[index][0]);
     if (!isSame && form.dataset.draftFrom) {
       const body = new URLSearchParams(draft.values.filter(([, value]) => value !== null));
       body.set("do", "show");
       body.set("part", "1");
+      const note = ({ target }) => { if (target.matches("textarea, input:not([type=checkbox], [type=radio])")) typed.set(target.id, target.value); };
+      form.addEventListener("input", note);
       const response = await fetch(form.dataset.draftFrom, { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
       const found = response?.ok ? new DOMParser().parseFromString(await response.text(), "text/html").getElementById(form.id) : null;
+      form.removeEventListener("input", note);
+      const focused = document.activeElement.id;
       if (found) form.replaceChildren(...found.childNodes);
+      document.getElementById(focused)?.focus();
     }
     const left = draft.values.slice();
     for (const field of form.elements) {
@@ -52,6 +58,8 @@
       if (field.type === "checkbox" || field.type === "radio") field.checked = value !== null;
       else if (value !== null) field.value = value;
     }
+    // What people typed while the server answered is newer than the draft
+    for (const [id, value] of typed) { const field = document.getElementById(id); if (field) field.value = value; }
     for (const each of form.querySelectorAll("details")) {
       if ([...each.querySelectorAll("textarea, input:not([type=checkbox])")].some((field) => field.value && field.value !== field.defaultValue)) each.open = true;
     }

@@ -6,6 +6,7 @@
   if (!form || !place) return;
   let timer;
   let asked = 0;
+  let renewed = Promise.resolve();
 
   async function preview() {
     const number = ++asked;
@@ -26,29 +27,48 @@
     const button = event.target.closest("[data-part] button[name]:not([data-whole])");
     if (!button) return;
     event.preventDefault();
-    await renew(button.closest("[data-part]"), button.value);
+    await renew(button.closest("[data-part]").id, button.value);
   }
-  async function renew(part, action) {
+  // One after the other, because each replaces the part that the next one is about.
+  function renew(id, action) {
+    renewed = renewed.then(() => replace(document.getElementById(id), action));
+    return renewed;
+  }
+  async function replace(part, action) {
+    part.setAttribute("aria-busy", "true");
+    let written, text;
+    do { // again with what people typed while the server answered
+      written = typed();
+      text = await rendered(action);
+    } while (text && written !== typed());
+    part.removeAttribute("aria-busy");
+    const found = new DOMParser().parseFromString(text, "text/html").getElementById(part.id);
+    if (!found) { part.querySelector(`button[value="${CSS.escape(action)}"]`)?.setAttribute("data-whole", ""); return; }
+    if (found.tagName === "DETAILS") found.open = true;
+    const focused = document.activeElement;
+    part.replaceWith(found);
+    // Whoever went on to another field stays there
+    const stays = action === "show" && document.getElementById(focused.id);
+    const goal = stays || (found.querySelector("[aria-invalid]") ?? document.getElementById(found.dataset.focus) ?? found.querySelector("button"));
+    if (goal !== document.activeElement) goal.focus();
+    if (stays && Number.isInteger(focused.selectionStart)) stays.setSelectionRange(focused.selectionStart, focused.selectionEnd);
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  function typed() {
+    return new URLSearchParams(new FormData(form)).toString();
+  }
+  async function rendered(action) {
     const body = new FormData(form);
     body.delete("attachments");
     body.set("do", action);
     body.set("part", "1");
-    part.setAttribute("aria-busy", "true");
     const response = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { Accept: "text/html" } }).catch(() => null);
-    part.removeAttribute("aria-busy");
-    const text = response?.ok ? await response.text() : "";
-    const found = new DOMParser().parseFromString(text, "text/html").getElementById(part.id);
-    if (!found) { part.querySelector(`button[value="${CSS.escape(action)}"]`)?.setAttribute("data-whole", ""); return; }
-    if (found.tagName === "DETAILS") found.open = true;
-    part.replaceWith(found);
-    const wrong = found.querySelector("[aria-invalid]");
-    (wrong ?? document.getElementById(found.dataset.focus) ?? found.querySelector("button")).focus();
-    form.dispatchEvent(new Event("input", { bubbles: true }));
+    return response?.ok ? response.text() : "";
   }
   // The kind of a criterion decides about the hint and the keyboard of its value.
   function onChange(event) {
     if (event.target.name !== "criterion_kind") return;
-    renew(event.target.closest("[data-part]"), "show").then(() => document.getElementById(event.target.id)?.focus());
+    renew(event.target.closest("[data-part]").id, "show");
   }
 
   // A second click while the form is being sent would send it again.
@@ -69,5 +89,5 @@
   form.addEventListener("submit", onSubmit);
   // A browser that goes back restores the page with its disabled buttons.
   window.addEventListener("pageshow", (event) => { if (event.persisted) setDisabled(false); });
-  document.getElementById("summary")?.focus();
+  if (document.activeElement === document.body) document.getElementById("summary")?.focus();
 })();

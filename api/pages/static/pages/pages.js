@@ -148,7 +148,7 @@
 
   // Lists: j and k move, Enter opens, x marks. A row that can be moved to has data-row, and its link in a th.
   function move(step) {
-    const rows = [...document.querySelectorAll("[data-row]")];
+    const rows = [...document.querySelectorAll("[data-row]:has(th a)")];
     if (!rows.length) return;
     const at = rows.findIndex((row) => row.getAttribute("aria-selected") === "true");
     const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
@@ -159,14 +159,15 @@
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
     const step = { j: 1, k: -1 }[event.key];
-    if (step && document.querySelector("[data-row]")) move(step);
+    if (step && document.querySelector("[data-row]:has(th a)")) move(step);
     else press(event);
   }
-  // A control with data-key is pressed by that key, but not while a reply is awaited that may replace it.
+  // A control with data-key is pressed by that key, but not while a reply is awaited that may replace it. A page that
+  // reloads itself keeps its controls.
   function press(event) {
     const box = document.querySelector('[data-row][aria-selected="true"] input[type="checkbox"]');
     if (event.key === "x" && box) { box.click(); return; }
-    if (document.querySelector(".htmx-request")) return;
+    if (document.querySelector(".htmx-request:not([data-live])")) return;
     const control = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     if (control) { event.preventDefault(); control.click(); }
   }
@@ -242,9 +243,9 @@
     const list = here.closest("ul");
     list.scrollLeft = here.offsetLeft - (list.clientWidth - here.offsetWidth) / 2;
   }
-  // A form that was refused is shown again: the focus goes to its first wrong field.
+  // A form that was refused is shown again: the focus goes to its first wrong field, unless people already type.
   const refused = document.getElementById("form-errors");
-  (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
+  if (document.activeElement === document.body) (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
   refresh();
   checkTimer = setTimeout(check, checkEveryMs);
 })();
