@@ -183,8 +183,8 @@ def test_on_a_phone_the_buttons_are_in_view_while_a_long_answer_is_read(
     page = visitor.go("/ratings")
     buttons = page.locator(".verdicts button")
     expect(buttons).to_have_count(2)
-    for button in buttons.all():
-        expect(button).to_be_in_viewport(ratio=1)
+    for number in range(2):
+        expect(buttons.nth(number)).to_be_in_viewport(ratio=1)
 
 
 def test_a_key_that_only_reads_may_look_and_not_rate(
