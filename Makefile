@@ -2,8 +2,8 @@
 .NOTPARALLEL:
 # With this variable every process would compile all modules again, and the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo serve test check chaos bench lint types contracts audit coverage api-tools docs screenshots \
-	dist lock clean
+.PHONY: help setup demo serve test check chaos bench evidence lint types contracts audit coverage api-tools docs \
+	screenshots dist lock clean
 
 # Try each candidate: a pyenv shim, or a python3 without its venv package, exists but does not work.
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
@@ -58,6 +58,9 @@ chaos: $(READY) $(DEV) api-tools ## break processes under load, then check all r
 
 bench: $(READY) $(DEV) ## compare the speed with bare loops and a minimal Celery app
 	$(BIN)/python -m benchmarks
+
+evidence: $(READY) ## run the loop and its alternatives with equal numbers of calls on tasks that code grades
+	$(BIN)/python -m benchmarks.evidence
 
 lint: $(READY) $(DEV)
 	$(BIN)/ruff check

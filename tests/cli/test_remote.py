@@ -24,7 +24,7 @@ ROWS = [{"custom_id": f"row-{number}", "instruct": f"Say {number}.", "metadata":
 TASK = ("--crit", "Friendly.", "--iter-max", "2")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(staffed: tuple[Services, ModelServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an API with keys, on the database and beside the worker of `office`.
 
@@ -35,7 +35,7 @@ def server(staffed: tuple[Services, ModelServer], tmp_path_factory: pytest.TempP
         yield url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def token(staffed: tuple[Services, ModelServer]) -> str:
     return keys.create_key(staffed[0], "cli")[1]
 
@@ -54,7 +54,7 @@ def rows(tmp_path: Path) -> str:
     return str(file)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stored(staffed: tuple[Services, ModelServer], tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """An installation with a job of two iterations that was continued and rated, a dataset and two runs."""
     shell, provider = Shell.of(staffed[0]), staffed[1]

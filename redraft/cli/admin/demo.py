@@ -51,7 +51,7 @@ _NO_INVITATION = (
     r"(?i)\d|[\[\]#*:]|\b(mon|tues|wednes|thurs|satur|sun)day\b|\b(today|tonight|tomorrow|yesterday|weekend|noon|morning|rsvp"
     r"|words?|tasks?|instruct\w*|criteri\w*|sentences?|answer\w*|requirements?|required|must|mentions?)\b"
 )
-_INVITATION: dict[str, Any] = {
+INVITATION: dict[str, Any] = {
     "instruct": "Write a short invitation: Ana is invited to a party at Tom's house on Friday.",
     "conversation": [
         [
@@ -155,7 +155,7 @@ def _run(settings: "Settings") -> tuple[int, int]:
 
     configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
     is_local = _introduce(settings)
-    jobs = (_INVITATION,) if is_local else (_POEM, _INVITATION)
+    jobs = (INVITATION,) if is_local else (_POEM, INVITATION)
     log = settings.data_dir.absolute() / "worker.log"
     with (
         embedded.stack(settings, worker_log=log),
