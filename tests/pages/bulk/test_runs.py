@@ -31,6 +31,12 @@ from tests.support.waiting import patient
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\u202egpj.exe <b hx-get=/x>b</b>"
 DISPOSITION = r"(attachment|inline); filename=\"[^\"\\]+\"; filename\*=UTF-8''(\S+)"
+RELOAD_LIST = """
+() => new Promise((done) => {
+  document.addEventListener("htmx:after:swap", () => done(), { once: true });
+  document.getElementById("live").dispatchEvent(new CustomEvent("news"));
+})
+"""
 REPORT = "Did iterating help?"
 SHOWN = "<img src=x onerror=alert(1)><script>alert(2)</script>\\u202egpj.exe <b hx-get=/x>b</b>"
 
@@ -71,6 +77,7 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     expect(row).to_contain_text(said, use_inner_text=True)
     for key in "jxjx":
         page.keyboard.press(key)
+        page.evaluate(RELOAD_LIST)
     page.get_by_role("button", name="Compare the selected runs").click()
     expect(page).to_have_url(f"{visitor.base_url}/runs/compare?baseline={mixed.id}&run={newer.id}")
 

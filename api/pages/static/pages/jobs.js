@@ -1,4 +1,4 @@
-// The list of jobs: marks and the selected row are kept when the list reloads. Batches of actions follow each other.
+// The list of jobs: marks are kept when the list reloads. Batches of actions follow each other.
 (() => {
   "use strict";
   const goOn = document.querySelector("form[data-go-on]");
@@ -6,7 +6,6 @@
 
   const boxes = () => [...document.querySelectorAll('#live [data-row] input[type="checkbox"]')];
   let marked = new Set();
-  let at = null;
 
   function showCount() {
     const all = document.getElementById("mark-all");
@@ -19,11 +18,9 @@
   }
   function remember() {
     marked = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
-    at = document.querySelector('[data-row][aria-selected="true"]')?.id ?? null;
   }
   function restore() {
     for (const box of boxes()) box.checked = marked.has(box.value);
-    if (at && !document.querySelector('[data-row][aria-selected="true"]')) document.getElementById(at)?.setAttribute("aria-selected", "true");
     showCount();
   }
   document.addEventListener("change", (event) => {

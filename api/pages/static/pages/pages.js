@@ -229,8 +229,8 @@
   document.addEventListener("htmx:after:swap", onSwap);
   document.addEventListener("htmx:after:request", onAnswer);
   document.addEventListener("htmx:error", (event) => { retryLive(event); check(); });
-  // Details that people have opened stay open when the page reloads itself.
-  window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, detail) => detail.attrName !== "open" });
+  // Details that people have opened stay open when the page reloads itself, and the selected row stays selected.
+  window.htmx?.registerExtension("opened", { htmx_before_morph_attr: (_, { attrName }) => attrName !== "open" && attrName !== "aria-selected" });
   window.addEventListener("hashchange", openTarget);
   window.addEventListener("beforeprint", onPrint);
   window.addEventListener("afterprint", afterPrint);
