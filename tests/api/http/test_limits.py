@@ -115,6 +115,7 @@ def test_a_schema_that_is_expensive_to_prepare_keeps_no_other_request_waiting(ap
         answered.set()
 
     sender = threading.Thread(target=submit)
+    submitted_at = time.monotonic()
     sender.start()
     waits = [0.0]
     with api.client() as client:
@@ -122,7 +123,8 @@ def test_a_schema_that_is_expensive_to_prepare_keeps_no_other_request_waiting(ap
             started_at = time.monotonic()
             client.get("/livez")
             waits.append(time.monotonic() - started_at)
+    took = time.monotonic() - submitted_at
     sender.join()
     assert_problem(answers[0], 422)
     assert "too expensive" in answers[0].text
-    assert max(waits) < 1
+    assert max(waits) < took / 2

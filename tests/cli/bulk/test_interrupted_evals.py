@@ -83,9 +83,12 @@ def answer(asked: Asked) -> Reply:
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
-    """A report without what names the run and what is measured by the clock."""
+    """A report without what names the run and its jobs, and what is measured by the clock."""
     assert outcome.code == 0, outcome.err
     report = outcome.data["report"]
+    for rows in report["examples"].values():
+        for row in rows:
+            del row["job_id"]
     return {name: value for name, value in report.items() if name not in {"run", "latency"}}
 
 

@@ -26,6 +26,7 @@ SHARED = {
         "samples": 1,
         "panel": [],
         "audit": None,
+        "tuning": None,
         "skip": "never",
         "when": "before_done",
         "sample": 1.0,

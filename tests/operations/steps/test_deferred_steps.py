@@ -181,7 +181,7 @@ def test_a_waiting_job_ends_at_its_deadline(limited: MakeDriver):
 
 
 def test_a_model_that_fails_in_a_row_is_not_hammered(make_driver: MakeDriver, model_server: ModelServer):
-    driver = make_driver(circuit_failures=3, circuit_wait_s=0.3, retry_wait_s=0.01)
+    driver = make_driver(circuit_failures=3, circuit_wait_s=3.0, retry_wait_s=0.01)
     model_server.script(generate=[SLOW_DOWN] * 3 + ["one"], evaluate=[0.9])
     job_ids = [driver.submit() for _ in range(6)]
     for job_id in job_ids:

@@ -144,7 +144,7 @@ def test_a_request_is_told_in_words_and_sent_again_without_what_is_so_anyway(
         rubric=[words_at_most(80), criterion("blue")], eval_crit=None, model=["openai:a", "openai:b"], stream=True
     )
     text = client.get(f"/jobs/{job_id}/request").text
-    told = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*>([^<]*)</dd>", text.partition("<h3>Settings</h3>")[2]))
+    told = dict(re.findall(r"<dt>([^<]+)</dt><dd[^>]*>([^<]*)</dd>", re.split(r"<h3[^>]*>Settings</h3>", text)[1]))
     assert told["Generator"] == "openai:a → openai:b"
     assert told["Shown while it is generated"] == "yes"
     assert (told["Threshold"], told["Maximum iterations"]) == ("0.8", "3")
