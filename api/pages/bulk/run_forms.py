@@ -20,7 +20,8 @@ _OF_RUN = ("repeat", "max_in_flight", "max_cost_usd")
 # The fields of each form are in the order of the form, in which errors are listed
 FIELDS = (
     *("dataset_id", "name", "instruct", "eval_crit", "rubric", "resp_format", "iter_max", "score_threshold"),
-    *("model", "evaluator_model", "more", "overrides", "repeat", "max_in_flight", "webhook", "max_cost_usd"),
+    *("model", "evaluator_model", "more", "overrides", "repeat", "max_in_flight", "delivery", "webhook"),
+    "max_cost_usd",
 )
 ROWS_FIELDS = ("name", "format", "rows", "mapping")
 _ERRORS_SHOWN = 5
@@ -112,8 +113,7 @@ def _body(form: Form, errors: list[FieldError]) -> dict[str, Any]:
         "overrides": _object(form, "overrides", errors),
         **{name: read_number(form.text(name)) for name in _OF_RUN if form.text(name)},
     }
-    if form.text("name"):
-        body["name"] = form.text("name")
+    body |= {name: form.text(name) for name in ("name", "delivery") if form.text(name)}
     if form.text("webhook"):
         body["webhook"] = {"url": form.text("webhook")}
     return body
@@ -153,6 +153,7 @@ def filled_like(run: Run) -> Filled:
     texts["model"] = models if isinstance(models, str) else ", ".join(map(str, models))
     texts["rubric"] = write_rubric(rest.pop("rubric")) if isinstance(rest.get("rubric"), list) else ""
     texts |= {name: str(value) for name in _OF_RUN if (value := getattr(run, name)) is not None}
+    texts["delivery"] = "auto" if run.delivery_reason else run.delivery
     texts["webhook"] = run.webhook.url if run.webhook else ""
     for name, given in (("more", rest), ("overrides", run.overrides)):
         texts[name] = json.dumps(given, ensure_ascii=False, indent=2) if given else ""

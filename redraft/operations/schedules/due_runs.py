@@ -10,7 +10,7 @@ from redraft.domain.bulk.comparison import compare
 from redraft.domain.bulk.gates import check_gates
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.bulk.schedule_requests import RunGates
-from redraft.errors import Conflict, Invalid, NotFound
+from redraft.errors import Conflict, Invalid, NotFound, Unavailable
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.run_completion import RunGate, report_failed_gates
 from redraft.operations.jobs.submit import Idempotency
@@ -44,6 +44,12 @@ def _start(services: Services, schedule: ScheduleRecord, now: datetime) -> None:
     except (Invalid, NotFound, Conflict) as refused:
         error = {"code": refused.code, "detail": refused.message}
         log.warning("scheduled_run_not_started", schedule_id=schedule.id, reason=refused.message)
+    except Unavailable:
+        raise
+    except Exception:
+        # The failure of one schedule must not block the others
+        error = {"code": "internal_error", "detail": "The run could not be started. The worker's log has the reason."}
+        log.exception("scheduled_run_not_started", schedule_id=schedule.id)
     with services.database.write() as connection:
         current = stored.get(connection, schedule.id, is_locked=True)
         if current is None or current.next_at != schedule.next_at:
@@ -73,7 +79,13 @@ def check_ended_runs(services: Services) -> None:
     with services.database.read() as connection:
         unchecked = stored.list_unchecked(connection)
     for tick in unchecked:
-        results = _check(services, tick)
+        try:
+            results = _check(services, tick)
+        except Unavailable:
+            raise
+        except Exception:
+            log.exception("gates_not_checked", schedule_id=tick.schedule_id, run_id=tick.run_id)
+            continue
         with services.database.write() as connection:
             is_first = stored.store_gates(connection, tick, [result.model_dump() for result in results])
             if is_first and tick.run_id and not all(result.passed for result in results):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from redraft.domain.bulk.run_requests import CreateRun, RunWebhook
 from redraft.domain.bulk.schedule_requests import CreateSchedule, RunGates
@@ -15,6 +16,7 @@ from redraft.operations.jobs import webhooks
 from redraft.operations.schedules import run_schedules as schedules
 from redraft.operations.schedules.due_runs import check_ended_runs, start_due_runs
 from redraft.operations.schedules.run_schedules import Schedule
+from redraft.storage.engine.bulk_tables import run_schedules
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import DEFAULTS, dataset, rows, work_off
 from tests.operations.driving import Driver
@@ -83,6 +85,16 @@ def test_no_run_starts_while_the_previous_one_is_running(driver: Driver, model_s
     work_off(driver, runs.get_run(driver.services, first.run_id))
     start_at(driver, SIX + timedelta(hours=2))
     assert len(run_ids(driver)) == 2
+
+
+def test_a_schedule_that_cannot_be_read_does_not_hold_up_others(driver: Driver):
+    broken, whole = create(driver), create(driver)
+    with driver.services.database.write() as connection:
+        connection.execute(update(run_schedules).values(request={}).where(run_schedules.c.id == broken.id))
+    start_at(driver, SIX)
+    [tick] = schedules.get_schedule(driver.services, broken.id).ticks
+    assert (tick.run_id, tick.error and tick.error.code) == (None, "internal_error")
+    assert [schedules.get_schedule(driver.services, whole.id).ticks[0].run_id] == run_ids(driver)
 
 
 def test_a_paused_schedule_starts_nothing_and_catches_nothing_up(driver: Driver):
