@@ -28,21 +28,18 @@ def test_it_shows_jobs_whose_checks_cost_no_call_fails_when_one_fails_and_leaves
     folder: Folder, command: Start, model_server: ModelServer
 ):
     failed = Reply(status=401, raw={"error": {"message": "no"}})
-    model_server.script(generate=[failed, "Dear Ana, come to Tom's house!", INVITATION])
+    model_server.script(generate=[failed, "Dear Ana, come to our party at Tom's house!", INVITATION])
     demo = command(folder, "demo", "--data-dir", str(folder.path))
     assert demo.wait(patient(60)) == 1, demo.stderr
     assert "with openai:writer" in demo.stdout
     assert "tiny" not in demo.stdout
     assert "1 of 2 jobs failed" in demo.stderr
 
-    assert (
-        "  day: It says when: on Friday\n  short: It has at most 40 words (the generator does not see it)"
-        in demo.stdout
-    )
+    assert "  day: It says when: on Friday\n  party: It names the party (the generator does not see it)" in demo.stdout
     assert f"not met: day - {MESSAGE}" in demo.stdout
     assert f"Final answer:\n{INVITATION}" in demo.stdout
     assert "Stop reason: accepted; 2 model calls" in demo.stdout
-    assert "\n  Dear Ana, come to Tom's house!\n  score 0.80" in demo.stdout
+    assert "\n  Dear Ana, come to our party at Tom's house!\n  score 0.83" in demo.stdout
     assert "held 1 message of failed checks; the best answer meets 1 more." in demo.stdout
     assert "No model evaluated the answers" in demo.stdout
     first, second = [each.prompt for each in model_server.requests("generate")][-2:]

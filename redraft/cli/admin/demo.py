@@ -63,6 +63,7 @@ INVITATION: dict[str, Any] = {
         _check("guest", "It is for Ana", "contains", "Ana"),
         _check("place", "It names Tom's house", "contains", "Tom's house"),
         _check("day", "It says when: on Friday", "contains", "on Friday"),
+        _check("party", "It names the party", "contains", "party", hidden=True),
         _check("short", "It has at most 40 words", "max_words", 40, hidden=True),
         _check(
             "only", "It has no other time, and no text but the invitation", "not_regex", _NO_INVITATION, hidden=True
