@@ -31,8 +31,7 @@ def _plain_logs() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_failures_before(valkey: ValkeyServer) -> None:
-    """All tests come from one address, and a command that ran before in this process may have silenced the logs."""
-    logging.getLogger().setLevel(logging.INFO)
+    """All tests come from one address."""
     with valkey.client() as client:
         for key in client.scan_iter(f"redraft:rate:{FAILURES.name}:*"):
             client.delete(key)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import pty
 import sys
@@ -80,10 +81,15 @@ class Shell:
 
 
 def _exit_code(arguments: Sequence[str]) -> int:
+    root = logging.getLogger()
+    level = root.level
     try:
         command_line().main(list(arguments), prog_name="redraft")
     except SystemExit as end:
         return int(end.code or 0)
+    finally:
+        # A command silences the logs of its process, also for the tests after a session fixture that calls it
+        root.setLevel(level)
     return 0
 
 
