@@ -18,7 +18,7 @@ from redraft_client.requests import JobFields
 from benchmarks.evidence.arms import ARMS, Arm
 from benchmarks.evidence.figures import Job, table
 from benchmarks.evidence.tasks import Task, tasks
-from redraft.domain.checks.any_check import run_check
+from redraft.domain.evaluation.rubrics import run_checks
 from redraft.domain.jobs.requests import GenerateAnswer
 
 _DEADLINE_S = 86_400
@@ -78,10 +78,7 @@ def server() -> Generator[Redraft]:
 
 
 def _run(redraft: Redraft, arm: Arm, picked: Sequence[Task], options: argparse.Namespace) -> list[Job]:
-    rows = [{**arm.rows(task), "custom_id": task.id} for task in picked]
-    for row in rows:
-        del row["id"]
-    dataset = redraft.datasets.upload(rows, name=f"{options.half}.jsonl")
+    dataset = redraft.datasets.upload([arm.rows(task) for task in picked], name=f"{options.half}.jsonl")
     fields = {
         "score_threshold": 1,
         "limits": {"deadline_s": _DEADLINE_S},
@@ -108,8 +105,8 @@ def _run(redraft: Redraft, arm: Arm, picked: Sequence[Task], options: argparse.N
 def _job(arm: Arm, task: Task, item: dict[str, Any]) -> Job:
     answer = item["final_answer"]
     rubric = GenerateAnswer(instruct=task.instruct, rubric=task.row()["rubric"]).rubric or []
-    checks = [each.check for each in rubric if each.check is not None]
-    passed = [answer is not None and run_check(each, answer, sources=len(task.sources)).passed for each in checks]
+    results = run_checks(rubric, answer or "", sources=len(task.sources))
+    passed = [answer is not None and result.passed is True for result in results]
     return Job(
         arm=arm.name,
         task=task.id,

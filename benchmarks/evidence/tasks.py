@@ -30,7 +30,7 @@ class Task:
             {"id": f"c{number}", "kind": "check", "text": text, "check": check}
             for number, (text, check) in enumerate(self.checks, 1)
         ]
-        row: dict[str, Any] = {"id": self.id, "instruct": self.instruct, "rubric": rubric}
+        row: dict[str, Any] = {"custom_id": self.id, "instruct": self.instruct, "rubric": rubric}
         if self.sources:
             row["sources"] = [{"content": text} for text in self.sources]
         return row
