@@ -7,7 +7,7 @@ import structlog
 
 from redraft.errors import Unavailable
 from redraft.operations.services import Services
-from redraft.operations.steps.crashes import StepCrashed, reschedule
+from redraft.operations.steps.unexpected_errors import StepCrashed, reschedule
 
 log = structlog.get_logger()
 

@@ -3,6 +3,7 @@
 A limit is a bucket of the requests of one minute, which is refilled at a constant rate (GCRA). Valkey stores one number
 per caller, and one script runs per request. The limit protects the service from faulty callers. It protects no secret
 and is not used for billing. So all requests are accepted while Valkey is unreachable.
+The limit is the setting `requests_per_minute` in `redraft/settings.py`.
 """
 
 import ipaddress

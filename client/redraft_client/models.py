@@ -466,8 +466,8 @@ class EventData(ResponseModel):
     attempt: int | None = None
     withdrawn: bool | None = None
     result: dict[str, Any] | None = None
-    """The result of the job, in done and evaluated, with the fields of `result` of the job. In a webhook it has
-    no tokens and no latency, and null for long values if `truncated` is true. Null if there is no answer.
+    """In `done` and `evaluated`: the result, with the fields of `result` of the job; null if there is no answer.
+    In a webhook, the result has no tokens and no latency. If `truncated` is true, long values are null.
     """
     error: dict[str, Any] | None = None
     """Why the job or the evaluation failed."""
@@ -539,7 +539,7 @@ class GroundingResult(ResponseModel):
     met: bool | None = None
     """Whether code finds the answer grounded in its sources."""
     cited_text: str | None = None
-    """The prose of a structured answer; all positions refer to it."""
+    """The prose of a structured answer. All positions are offsets in this text. Null for other answers."""
 
 
 class HumanAgreement(ResponseModel):
@@ -704,7 +704,7 @@ class JobResult(ResponseModel):
     unsupported_claims: list[str]
     confidence: float | None = None
     cited_text: str | None = None
-    """The prose of a structured answer; all positions refer to it."""
+    """The prose of a structured answer. All positions are offsets in this text. Null for other answers."""
     input_tokens: int
     """Input tokens of the whole job."""
     output_tokens: int
@@ -1511,7 +1511,7 @@ class WebhookDelivery(ResponseModel):
     """The last attempt failed, and another one follows at `next_at`."""
     attempts: int
     attempts_left: int
-    """The attempts before the delivery is given up; 0 if it has ended."""
+    """The number of attempts that remain; 0 if the delivery has ended."""
     next_at: str | None = None
     http_status: int | None = None
     error: str | None = None

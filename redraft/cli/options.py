@@ -13,7 +13,8 @@ from typer.core import TyperGroup
 from redraft.cli.files import read_json
 
 JobRef = Annotated[
-    str, typer.Argument(metavar="ID", help="The job: its id, a unique prefix of its id, its label `name`, or 'latest'.")
+    str,
+    typer.Argument(metavar="ID", help="The job: its id, a unique prefix of it, its label `name`, or 'latest'."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 

@@ -23,7 +23,7 @@ from redraft.domain.text.control_characters import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 given_checks: ContextVar[Mapping[str, str]] = ContextVar("given_checks")
-"""The options --check of the command, by the pointer of their criterion in the request."""
+"""The options --check of the command. A key is the JSON pointer to the criterion in the request."""
 
 # If stdout is not a terminal, a program reads the table, so rich must not cut its cells
 _PIPED_WIDTH = 400
@@ -49,7 +49,7 @@ SIGNS = {
 
 
 class _Console(Console):
-    """A console that passes on a broken pipe, for which the entry point exits with 0. Rich would exit with 1."""
+    """A console that raises BrokenPipeError, so that the entry point can exit with 0. Rich would exit with 1."""
 
     def __init__(self, *, stderr: bool) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -113,7 +113,7 @@ def write_data(text: str) -> None:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines of data to stdout, each at once. Control characters are escaped on a terminal only."""
+    """Write lines of data to stdout as they come, then flush. Control characters are escaped on a terminal only."""
     is_terminal = sys.stdout.isatty()
     for line in lines:
         sys.stdout.write(reveal(line) if is_terminal else line)
@@ -184,7 +184,8 @@ def _cell(value: Text | str) -> Text:
 def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequence[str] = ()) -> None:
     """Print a table of items in the width of the terminal, or with uncut lines if stdout is not a terminal.
 
-    A table that is too wide loses `droppable` columns, in their order, until it fits. Then its last column is cut.
+    A table that is too wide loses `droppable` columns, in their order, until it fits. If it is still too wide, its last
+    column is cut.
     """
     console, headers = stdout(), list(columns)
     cells = [[_cell(read(each)) for read in columns.values()] for each in items]

@@ -13,7 +13,7 @@ from redraft.datasets.lines import fault_in
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NAME_CHARS = 60
 REPORT = "import.json"
-GIVEN_ANSWER = "the answer is given, so that no generator sees it"
+GIVEN_ANSWER = "it is dropped, because the row has an answer, so no generator is called"
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Finding:
 
 
 class Findings:
-    """Collects findings. Equal ones are counted, because a default applies to each of thousands of tests."""
+    """Collects findings. Equal findings are stored once with their number, since a default applies to each test."""
 
     def __init__(self) -> None:
         self._left_out: dict[tuple[str, str], Finding] = {}
@@ -76,12 +76,12 @@ class Imported:
     repeat: int = 1
 
     def add_dataset(self, name: str, rows: list[dict[str, Any]]) -> str | None:
-        """Add the rows that a dataset can store, and return its name. None if there is none."""
+        """Add the rows that a dataset can store. Return the name of the dataset, or None if no row can be stored."""
         kept = [row for row in rows if is_storable(row)]
         for row in rows:
             if not is_storable(row):
                 self.findings.leave_out(
-                    f"dataset {name}", f"row {row['custom_id']}", "its text has NUL or half a character"
+                    f"dataset {name}", f"row {row['custom_id']}", "its text has NUL or half of a surrogate pair"
                 )
         return _add(self.datasets, name, kept) if kept else None
 
@@ -122,7 +122,7 @@ def unused(name: str, used: Mapping[str, Any] | set[str]) -> str:
 
 
 def _add(into: dict[str, Any], name: str, value: Any) -> str:
-    # Parts with equal values share one file
+    # Datasets or settings with the same name and equal content share one file
     if name in into and into[name] == value:
         return name
     found = unused(name, into)

@@ -83,7 +83,10 @@ def _entry(criterion: Criterion) -> dict[str, Any]:
     if criterion.kind == "scale":
         verdict = {"level": {"type": "integer", "minimum": 0, "maximum": SCALE_TOP}}
     evidence = {"type": "string", "description": "The part of the answer that supports the verdict"}
-    gap = {"type": "string", "description": "The change that would make the statement fully true; empty if it is"}
+    gap = {
+        "type": "string",
+        "description": "The change that makes the statement fully true; empty if it already is",
+    }
     return object_schema(evidence=evidence, gap=gap, **verdict)
 
 

@@ -103,7 +103,7 @@ def _task_values(request: GenerateAnswer, schema: Mapping[str, Any] | None, nonc
 def _criterion_line(criterion: Criterion) -> str:
     words = statement_of(criterion)
     best = (criterion.anchors or {}).get("5")
-    words = f"{words} (at best: {best})" if best else words
+    words = f"{words} (the best level: {best})" if best else words
     words = f"It must not be true that: {words}" if criterion.weight < 0 else words
     return f"{words} (required)" if criterion.required else words
 

@@ -1,4 +1,4 @@
-"""Builds the sections of a report with questions, answers and verdicts of single rows, and with repeats of rows."""
+"""Builds report sections with examples (question, answers and verdicts of a row), and with the repeats of rows."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def lowest(tables: RunTables) -> Section | None:
     examples = tables.examples.lowest
     shown = {example.custom_id for example in examples}
     more = [item for item in lowest_scores(tables.items) if item.custom_id not in shown][:_MORE_LISTED]
-    words = f"Of {count(missed, 'item')} evaluated and not accepted, the lowest scores first."
+    words = f"{count(missed, 'item')} evaluated and not accepted. The lowest scores come first."
     return Section("lowest", "Rows to look at first", (words,), _table_of(more), _shown(examples))
 
 
@@ -94,7 +94,7 @@ def repeats(found: Repeats | None) -> Section | None:
     )
     if flaky:
         headers = ("custom_id", "Accepted", "Lowest score", "Highest score")
-        tables.append(Table("Flaky rows, the most divided first", headers, flaky))
+        tables.append(Table("Flaky rows, nearest to half accepted first", headers, flaky))
     words = (
         f"{found.flaky} of {count(found.rows, 'row')} with two or more evaluated repeats "
         f"{'is' if found.flaky == 1 else 'are'} flaky: some repeats are accepted and others are not; "

@@ -211,7 +211,7 @@ def test_braces_in_items_are_not_templates(tmp_path: Path):
 @pytest.mark.parametrize("text", ["half a pair \ud800", "a NUL \x00"])
 def test_a_row_whose_text_no_database_can_store_is_listed(tmp_path: Path, text: str):
     done = openai(tmp_path, check("eq"), [ROW, {"item": {"question": text, "label": "x"}}])
-    assert left_out(done) == ["row item-2: its text has NUL or half a character"]
+    assert left_out(done) == ["row item-2: its text has NUL or half of a surrogate pair"]
     assert len(items(done)) == 1
 
 

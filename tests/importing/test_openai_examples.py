@@ -180,7 +180,9 @@ def test_completion_monitoring(tmp_path: Path):
     ]
     done = openai(tmp_path / "b", whole, *runs, exported)
     assert left_out(done) == ["source.metadata: all items that are given are used"]
-    assert changed(done) == ["the system message: the answer is given, so that no generator sees it"]
+    assert changed(done) == [
+        "the system message: it is dropped, because the row has an answer, so no generator is called"
+    ]
     judged, new = items(done, "our-eval-v1-run"), items(done, "our-eval-again")
     assert isinstance(judged[0].request, EvaluateAnswer)
     assert (judged[0].request.instruct, judged[0].request.answer) == ("- news 1", "News 1!")

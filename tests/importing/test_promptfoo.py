@@ -149,7 +149,9 @@ def test_a_system_message_of_a_given_answer_is_told(tmp_path: Path):
     config = {"prompts": ["file://p.json"], "providers": [], "tests": [{"providerOutput": "x"}]}
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     done = promptfoo(tmp_path, json.dumps(config), p__json=messages)
-    assert changed(done) == ["the system message: the answer is given, so that no generator sees it"]
+    assert changed(done) == [
+        "the system message: it is dropped, because the row has an answer, so no generator is called"
+    ]
 
 
 def test_a_provider_with_a_server_of_its_own_is_listed(tmp_path: Path):

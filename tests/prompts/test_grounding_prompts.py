@@ -30,7 +30,7 @@ FORMATS = {
     "plain": "Write plain text without Markdown.",
     "markdown": "Write Markdown.",
     "bullets": 'each on a line that begins with "- "',
-    "json": "Name the sources by their numbers in the schema's source fields.",
+    "json": "In the fields of the schema for sources, write the numbers of the sources.",
 }
 STYLES = {
     "inline": "[Source 1], or [Source 1, 3] for two",

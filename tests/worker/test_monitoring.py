@@ -10,7 +10,7 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Step
 from redraft.messages import StepMessage
 from redraft.operations.steps.context import StepResult
-from redraft.operations.steps.crashes import StepCrashed
+from redraft.operations.steps.unexpected_errors import StepCrashed
 from tests.support.task_events import TaskEvents
 from tests.support.valkey import ValkeyServer
 from worker.monitoring import Monitor

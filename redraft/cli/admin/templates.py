@@ -42,7 +42,7 @@ _COLUMNS: "output.Columns[GeneratorTemplate]" = {
 
 @app.add("show", "redraft templates show brief", "redraft templates show brief@0123456789ab")
 def show(*, name: Name, as_json: options.AsJson = False) -> None:
-    """Print the texts, the versions and the latest jobs of a template, or of its version NAME@VERSION."""
+    """Print the texts, the versions and the latest jobs of a template. NAME@VERSION selects one version."""
     from redraft.operations.admin.generator_templates import view_template
 
     with sessions.opened() as services:

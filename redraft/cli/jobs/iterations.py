@@ -21,7 +21,7 @@ CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs
 
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show which criteria each iteration met or no longer met."""
+    """Show by criterion which iterations met it, and which did not."""
     with opening.opened_for("job", job) as (backend, job_id):
         matrix = backend.criteria_matrix(job_id)
     if as_json:

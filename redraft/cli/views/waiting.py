@@ -40,7 +40,7 @@ def job_data(job: Job) -> dict[str, Any]:
 
 
 def print_result(job: Job, iterations: Sequence[Iteration], seconds: float, *, as_json: bool, as_page: bool) -> None:
-    """Print the audit, a summary, and the result: the answer, the job as JSON, or the whole page of the job."""
+    """Print the audit, a summary, and the result: the answer, the job as JSON, or the text of `redraft jobs show`."""
     _print_audit(iterations)
     for warning in job.warnings:
         if warning.code in _LATE_WARNINGS:
@@ -116,7 +116,7 @@ class Wait:
         cancels: whether Ctrl-C or SIGTERM cancels the job. If false, they only end the command.
         as_json: print the job as JSON instead of its answer.
         must_be_accepted: exit with NOT_ACCEPTED if the answer is not accepted.
-        as_page: print the whole page of the job instead of its answer.
+        as_page: print the text of `redraft jobs show` instead of the answer.
         audit: the independent evaluator, which is called after the loop.
     """
 
@@ -144,7 +144,7 @@ def wait_for(backend: "Backend", begin: Callable[[], tuple[str, int]], wait: Wai
                     show_event(backend, job_id, event, view)
         except KeyboardInterrupt:
             is_interrupted = True
-        # The live region redraws itself, so it must end before other lines are printed
+        # The live view overwrites its own lines, so it must be closed before other lines are printed
         view.close()
         if not is_interrupted:
             job = _print_result(backend, job_id, wait, time.monotonic() - started_at)

@@ -73,7 +73,7 @@ class Rules:
         iteration_limit: the highest number of an iteration. A continuation raises it.
         first_iteration: the number of the first iteration of the loop or of its latest continuation.
         prefers_latest: if scores are equal, the latest iteration is the best, as for yes/no evaluations.
-        unchanged_patience: the number of successive iterations that repeat earlier answers until the loop stops.
+        unchanged_patience: the loop stops after this number of successive iterations that repeat earlier answers.
     """
 
     iteration_limit: int

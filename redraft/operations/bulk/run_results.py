@@ -30,14 +30,14 @@ RESULT_COLUMNS = (
 """The columns of the results, in this order."""
 
 METADATA_COLUMNS_MAX = 100
-"""The maximum of metadata names that have their own column. With more names, all metadata is one column."""
+"""Up to this number of metadata names, each name has its own column. With more, all metadata is in one column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
     """Some items in order. Iterations, costs, verdicts of the best iterations, and criteria are grouped by item number.
 
-    A page with texts has the verdicts, and a page without texts has the criteria.
+    A page that was read with texts has verdicts but no criteria. A page without texts has criteria but no verdicts.
     """
 
     items: Sequence[Mapping[str, Any]]
@@ -50,7 +50,7 @@ class _Page:
 def list_items(
     services: Services, run_id: str, *, after: int, limit: int, statuses: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """The results of the items after this number. The first item has the number 1.
+    """Return the results of the items whose number is greater than `after`. The first item has the number 1.
 
     Raises NotFound if there is no such run.
     """

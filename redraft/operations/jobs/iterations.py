@@ -124,7 +124,8 @@ class GroundingResult(Resource):
     unsupported: list[Unsupported] = Field(default=[])
     met: bool | None = Field(default=None, description="Whether code finds the answer grounded in its sources.")
     cited_text: str | None = Field(
-        default=None, description="The prose of a structured answer; all positions refer to it."
+        default=None,
+        description="The prose of a structured answer. All positions are offsets in this text. Null for other answers.",
     )
 
 

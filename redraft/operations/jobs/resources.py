@@ -49,7 +49,9 @@ class JobResult(Resource):
     grounding_score: float | None
     unsupported_claims: list[str]
     confidence: float | None
-    cited_text: str | None = Field(description="The prose of a structured answer; all positions refer to it.")
+    cited_text: str | None = Field(
+        description="The prose of a structured answer. All positions are offsets in this text. Null for other answers."
+    )
     input_tokens: int = Field(description="Input tokens of the whole job.")
     output_tokens: int = Field(description="Output tokens of the whole job.")
     latency_ms: int | None = Field(description="Latency of the whole job.")
@@ -86,9 +88,9 @@ class EventData(Resource):
     withdrawn: bool | None = None
     result: dict[str, Any] | None = Field(
         default=None,
-        description="The result of the job, in done and evaluated, with the fields of `result` of the job. In a "
-        "webhook it has no tokens and no latency, and null for long values if `truncated` is true. Null if there is "
-        "no answer.",
+        description="In `done` and `evaluated`: the result, with the fields of `result` of the job; null if there is "
+        "no answer. In a webhook, the result has no tokens and no latency. If `truncated` is true, long values are "
+        "null.",
     )
     error: dict[str, Any] | None = Field(default=None, description="Why the job or the evaluation failed.")
 
@@ -130,7 +132,7 @@ class CallLine(Resource):
 
     @property
     def interval(self) -> Interval:
-        """Start and end in seconds since the epoch. The end follows from the stored latency, which pages show too."""
+        """Start and end in seconds since the epoch. The end is start plus latency, as on the pages."""
         start = self.started_at.timestamp()
         if self.latency_ms is not None:
             return start, start + self.latency_ms / 1000
@@ -185,7 +187,7 @@ class WebhookDelivery(Resource):
     status: Literal["pending", "delivered", "failed"]
     failing: bool = Field(description="The last attempt failed, and another one follows at `next_at`.")
     attempts: int
-    attempts_left: int = Field(description="The attempts before the delivery is given up; 0 if it has ended.")
+    attempts_left: int = Field(description="The number of attempts that remain; 0 if the delivery has ended.")
     next_at: Moment | None
     http_status: int | None
     error: str | None

@@ -19,7 +19,6 @@ from redraft.operations.results.truncated_answers import without_whole_answer
 from redraft.operations.steps import context, evaluator_calls
 from redraft.operations.steps.answer_evaluations import AnswerEvaluation, CodeVerdicts, evaluate_all, evaluate_by_code
 from redraft.operations.steps.context import StepContext, StepResult
-from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluator_calls import (
     EvaluatorQuestion,
     EvaluatorReply,
@@ -29,6 +28,7 @@ from redraft.operations.steps.evaluator_calls import (
     questions_about,
 )
 from redraft.operations.steps.step_events import evaluated, thinking
+from redraft.operations.steps.unexpected_errors import recorded_when_busy
 from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 

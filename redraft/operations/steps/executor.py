@@ -43,11 +43,11 @@ from redraft.operations.steps.context import (
     notify,
     unwatched,
 )
-from redraft.operations.steps.crashes import crashing_as, reschedule_busy
 from redraft.operations.steps.finished_steps import finish, park
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.rate_limits import Deferred, PreparedStep
 from redraft.operations.steps.step_events import started, worker_lost
+from redraft.operations.steps.unexpected_errors import crashing_as, reschedule_busy
 from redraft.providers.shared.protocol import without_cache_marks
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy

@@ -26,9 +26,9 @@ from redraft.operations.results.job_results import Event, ending, event
 from redraft.operations.results.truncated_answers import evaluation_of, larger_limit
 from redraft.operations.steps import context
 from redraft.operations.steps.context import StepContext, StepResult
-from redraft.operations.steps.crashes import recorded_when_busy
 from redraft.operations.steps.evaluate import best_columns, decide
 from redraft.operations.steps.step_events import evaluated, started, thinking, vetoes_of
+from redraft.operations.steps.unexpected_errors import recorded_when_busy
 from redraft.operations.template_lookup import template_of
 from redraft.prompts.render import feedback_text, generation_prompt, repair_prompt
 from redraft.storage.engine.columns import DbNow

@@ -1,6 +1,6 @@
 """Holds the leases of one worker process, and decides whether a step may start a call.
 
-The setting `lease_s` is the length of a lease.
+The setting `lease_s` in `redraft/settings.py` is the length of a lease.
 """
 
 import math

@@ -28,7 +28,7 @@ _STATES = {
     "cancelling": BatchState.CANCELING,
     "cancelled": BatchState.CANCELED,
 }
-# A model has a maximum number of tokens, and of requests, in all batches that wait
+# OpenAI limits the tokens and the requests that wait for one model, in all batches together
 _QUEUE_FULL = re.compile(r"token_limit_exceeded|enqueued (token|request)", re.IGNORECASE)
 _NOT_EXECUTED = {
     "batch_expired": LineKind.EXPIRED,
@@ -71,7 +71,7 @@ class OpenAIBatches(BatchClient):
     async def find(
         self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
     ) -> ProviderBatch | None:
-        """See `BatchEndpoint.find`. The batch has our id in its metadata."""
+        """See `BatchEndpoint.find`. The metadata of the batch have our id, so the ids of calls are not needed."""
         del call_ids, known
         async for batch in self.newest_first(since):
             if batch.batch_id == batch_id and not batch.is_queue_full:

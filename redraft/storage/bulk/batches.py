@@ -1,7 +1,7 @@
 """Stores the batches of runs, and reads and moves their calls.
 
-A worker claims a batch before it asks the provider about it. Every later change names this worker, so that a worker
-that was taken for lost changes nothing.
+A worker claims a batch before it contacts the provider. Every later change has the condition that this worker still
+holds the claim. So a worker that seemed to be dead, and whose batch another worker has claimed, changes nothing.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -51,7 +51,10 @@ class BatchRecord:
 
 
 def collecting_id(connection: sa.Connection, run_id: str, model: str) -> str:
-    """Return the batch that collects the calls of a run to a model. Until the unit of work ends, it stays open."""
+    """Return the id of the batch that collects the calls of a run to a model; create the batch if there is none.
+
+    No other worker can make the batch ready before the unit of work ends.
+    """
     is_collecting = sa.and_(batches.c.run_id == run_id, batches.c.model == model, batches.c.status == "collecting")
     # With the lock, no call is added to a batch that another worker makes ready at the same time
     query = sa.select(batches.c.id).where(is_collecting).with_for_update(read=True)
@@ -67,13 +70,13 @@ def collecting_id(connection: sa.Connection, run_id: str, model: str) -> str:
 
 
 def reserve(connection: sa.Connection, batch_id: str, nano_usd: int) -> None:
-    """Add the maximum cost of calls to what a batch reserves of the budget of its run."""
+    """Add the maximum cost of new calls to the amount that a batch reserves from the budget of its run."""
     reserved = batches.c.reserved_nano_usd + nano_usd
     connection.execute(sa.update(batches).where(batches.c.id == batch_id).values(reserved_nano_usd=reserved))
 
 
 def reserved(connection: sa.Connection, run_id: str) -> int:
-    """Return the maximum cost of the calls of a run that wait for a result of a batch, in 1e-9 USD."""
+    """Return the amount that all batches of a run reserve, in 1e-9 USD: the maximum cost of calls without a result."""
     total = sa.func.coalesce(sa.func.sum(batches.c.reserved_nano_usd), 0)
     return int(connection.scalar(sa.select(total).where(batches.c.run_id == run_id)) or 0)
 
@@ -84,7 +87,7 @@ def has_round_out(connection: sa.Connection, run_id: str) -> bool:
 
 
 def _is_out() -> sa.ColumnElement[bool]:
-    # The same text as in the partial index: SQLite does not use that index for parameters
+    # Literals as in the condition of the partial index: SQLite does not use that index for parameters
     return batches.c.status.in_([sa.literal_column("'ready'"), sa.literal_column("'sent'")])
 
 
@@ -102,7 +105,7 @@ def make_ready(connection: sa.Connection, run_id: str) -> int:
 
 
 def cancel_of_run(connection: sa.Connection, run_id: str) -> None:
-    """Mark the unfinished batches of a run as canceled, and let a worker see to them now."""
+    """Mark the unfinished batches of a run as canceled, and make them due now."""
     make_ready(connection, run_id)
     is_live = sa.and_(batches.c.run_id == run_id, batches.c.status != "ended")
     connection.execute(sa.update(batches).where(is_live).values(is_canceled=True, next_at=DbNow()))
@@ -113,7 +116,7 @@ def has_due(connection: sa.Connection) -> bool:
 
 
 def claim_due(connection: sa.Connection, owner: str, alive: Collection[str]) -> BatchRecord | None:
-    """Claim a batch that is due, and that no live worker has. `alive` are the ids of the workers with a heartbeat."""
+    """Claim a due batch that no other live worker has claimed. `alive` are the ids of the other live workers."""
     is_free = sa.or_(batches.c.lease_owner.is_(None), batches.c.lease_owner.not_in(alive))
     query = sa.select(batches.c.id).where(_is_out(), batches.c.next_at <= DbNow(), is_free)
     query = query.order_by(batches.c.next_at).limit(1).with_for_update(skip_locked=True)
@@ -167,7 +170,7 @@ def call_ids(connection: sa.Connection, batch_id: str) -> list[str]:
 
 
 def calls_of_ended_jobs(connection: sa.Connection, batch_id: str) -> list[str]:
-    """Return the ids of the calls of a batch whose jobs have ended meanwhile."""
+    """Return the ids of the calls of a batch that have no result and belong to jobs that have ended."""
     query = sa.select(calls.c.id).join_from(calls, jobs, jobs.c.id == calls.c.job_id)
     query = query.where(calls.c.batch_id == batch_id, calls.c.status == "started", ~is_open())
     return list(connection.scalars(query.order_by(calls.c.id)))

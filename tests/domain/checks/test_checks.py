@@ -200,7 +200,7 @@ def test_a_fence_within_an_item_hides_no_later_items():
             {"kind": "equals", "value": "Yes"},
             "Yes.",
             False,
-            'From character 4 on, "Yes." is not "Yes": write exactly that and nothing else.',
+            'From character 4 on, the answer has "Yes.", not "Yes": write exactly the wanted text.',
         ),
         ({"kind": "regex", "value": r"^\d{4}$"}, "2024", True, r"Matches the pattern ^\d{4}$"),
         (

@@ -11,8 +11,8 @@ from redraft.operations.evaluation import observations
 from redraft.operations.evaluation.observations import Observation, ObservationFilter
 from redraft.operations.evaluation.rescore import rescore
 from redraft.operations.jobs.lifecycle import cancel, continue_job
-from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.sweeper import sweep
+from redraft.operations.steps.unexpected_errors import StepCrashed, reschedule
 from tests.model_server import ModelServer
 from tests.model_server.scripts import Rule, Script
 from tests.operations.driving import Driver

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import update
 
 from redraft.operations.jobs import lifecycle
-from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.sweeper import sweep
+from redraft.operations.steps.unexpected_errors import StepCrashed, reschedule
 from redraft.storage.engine.tables import jobs
 from tests.model_server import ModelServer
 from tests.operations.driving import Driver

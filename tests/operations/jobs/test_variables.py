@@ -171,7 +171,7 @@ def test_a_past_job_is_previewed_with_a_template(driver: Driver, brief: str):
     prompt = preview(driver.services, template, job_id, {"audience": "Ada"})
     assert prompt.system.startswith("You write for Ada.")
     assert "DO TASK" in prompt.messages[0].content
-    assert "data: rest the answer on it" in prompt.messages[0].content
+    assert "Base the answer on this text" in prompt.messages[0].content
     with pytest.raises(Conflict):
         preview(driver.services, template, driver.submit_evaluation("ANSWER"), {})
 

@@ -10,10 +10,10 @@ from redraft.domain.jobs.states import Step
 from redraft.messages import StepMessage
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.steps.context import message_of
-from redraft.operations.steps.crashes import StepCrashed, reschedule
 from redraft.operations.steps.executor import run
 from redraft.operations.steps.leases import LeaseHolder
 from redraft.operations.steps.sweeper import sweep
+from redraft.operations.steps.unexpected_errors import StepCrashed, reschedule
 from redraft.settings import ModelPrice
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import calls

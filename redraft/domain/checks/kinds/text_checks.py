@@ -120,7 +120,7 @@ class Equals(_Worded):
         start = max(0, at - EXCERPT_CHARS // 2)
         found, right = quoted(seen[start:]), quoted(wanted[start:])
         return CheckResult(
-            False, f"From character {at + 1} on, {found} is not {right}: write exactly that and nothing else."
+            False, f"From character {at + 1} on, the answer has {found}, not {right}: write exactly the wanted text."
         )
 
 
