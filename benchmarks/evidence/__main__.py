@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,23 +21,39 @@ from benchmarks.evidence.tasks import Task, tasks
 from redraft.domain.evaluation.rubrics import run_checks
 from redraft.domain.jobs.requests import GenerateAnswer
 
+TEMPLATES = Path(__file__).parent / "templates"
 _DEADLINE_S = 86_400
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the chosen arms, store their jobs, and print the figures."""
+    """Run the chosen arms, store their jobs, and print the figures. Arms whose jobs are stored are not run again."""
     options = _parse(arguments)
-    chosen = [arm for arm in ARMS if arm.name in options.arms]
     picked = tasks(options.half)[:: options.every]
-    jobs: list[Job] = []
-    with server() as redraft:
-        for arm in chosen:
-            jobs += _run(redraft, arm, picked, options)
-            print(f"{arm.name}: {sum(job.is_right for job in jobs if job.arm == arm.name)} right", file=sys.stderr)
-    if options.output:
-        lines = (json.dumps(job.as_dict(), ensure_ascii=False) for job in jobs)
-        options.output.write_text("\n".join(lines) + "\n", "utf-8")
+    jobs = _stored(options.output, {task.id for task in picked})
+    wanted = len(picked) * options.repeat
+    left = [arm for arm in ARMS if arm.name in options.arms and sum(job.arm == arm.name for job in jobs) < wanted]
+    if left:
+        with server() as redraft:
+            for arm in left:
+                made = _run(redraft, arm, picked, options)
+                _store(options.output, made)
+                jobs = [job for job in jobs if job.arm != arm.name] + made
+                print(f"{arm.name}: {sum(job.is_right for job in made)} right", file=sys.stderr)
     print(table(jobs, ARMS, options.baseline))
+
+
+def _stored(file: Path | None, ids: Collection[str]) -> list[Job]:
+    """Read the jobs of these tasks. The jobs of an arm that was run again replace the earlier ones."""
+    if file is None or not file.exists():
+        return []
+    jobs = [Job(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    return list({(job.arm, job.task, job.repeat): job for job in jobs if job.task in ids}.values())
+
+
+def _store(file: Path | None, jobs: Sequence[Job]) -> None:
+    if file is not None:
+        with file.open("a", encoding="utf-8") as stream:
+            stream.writelines(json.dumps(job.as_dict(), ensure_ascii=False) + "\n" for job in jobs)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -52,7 +68,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", help="generator, as provider:name; default: the server's")
     parser.add_argument("--evaluator", help="evaluator, as provider:name; default: the server's")
     parser.add_argument("--temperature", type=float, help="of the generator")
-    parser.add_argument("--output", type=Path, help="store the jobs in this file, one JSON object a line")
+    parser.add_argument("--output", type=Path, help="add the jobs of each arm to this file when it ends")
     return parser.parse_args(arguments)
 
 
@@ -68,8 +84,8 @@ def server() -> Generator[Redraft]:
         port = found.getsockname()[1]
         found.close()
         command = [str(Path(sys.executable).parent / "redraft"), "serve", "--port", str(port)]
-        environment = {**os.environ, "REDRAFT_DATA_DIR": folder, "REDRAFT_LOG_LEVEL": "WARNING"}
-        with subprocess.Popen(command, env=environment, stdout=sys.stderr) as process:
+        own = {"REDRAFT_DATA_DIR": folder, "REDRAFT_LOG_LEVEL": "WARNING", "REDRAFT_TEMPLATES_DIR": str(TEMPLATES)}
+        with subprocess.Popen(command, env={**os.environ, **own}, stdout=sys.stderr) as process:
             try:
                 with Redraft(f"http://127.0.0.1:{port}") as redraft:
                     yield redraft

@@ -17,8 +17,7 @@ def _by_checks(task: Task) -> Row:
 
 def _by_model(task: Task) -> Row:
     row = task.row()
-    statements = [{"id": each["id"], "text": each["text"], "kind": "binary"} for each in row["rubric"]]
-    return {**row, "rubric": statements}
+    return {**row, "rubric": [{**each, "kind": "binary", "check": None} for each in row["rubric"]]}
 
 
 def _by_both(task: Task) -> Row:
@@ -29,7 +28,8 @@ def _by_both(task: Task) -> Row:
 
 def _told_by_feedback(task: Task) -> Row:
     row = task.row()
-    unnamed = [{**each, "text": f"It meets rule {number}"} for number, each in enumerate(row["rubric"], 1)]
+    shown = {"hidden": False}
+    unnamed = [{**each, **shown, "text": f"It meets rule {number}"} for number, each in enumerate(row["rubric"], 1)]
     return {**row, "instruct": task.brief, "rubric": unnamed}
 
 
@@ -47,11 +47,13 @@ def _loop(iterations: int = CALLS, **fields: Any) -> Row:
     return {"iter_max": iterations, "stop": {"plateau_patience": 0}, **fields}
 
 
+_FRESH: Row = {"revision": {"strategy": "fresh"}}
+_SHORT: Row = {"generator_template": "short"}
 ARMS = [
     Arm("first", "the first answer", _loop(1)),
     Arm("best_of", f"the best of {CALLS} answers", _loop(1, candidates=CALLS)),
     Arm("revise", "the loop; revises the best answer", _loop(revision={"strategy": "revise"})),
-    Arm("fresh", "the loop; writes anew with feedback", _loop(revision={"strategy": "fresh"})),
+    Arm("fresh", "the loop; writes anew with feedback", _loop(**_FRESH)),
     Arm("encourage", "the loop; asks for a better answer", _loop(revision={"strategy": "encourage"})),
     Arm(
         "feedback_only",
@@ -67,4 +69,9 @@ ARMS = [
         _loop(CALLS // 2, evaluation={"skip": "when_checks_fail"}),
         _by_both,
     ),
+    Arm("pairs", "two answers, then two with feedback", _loop(CALLS // 2, candidates=2, **_FRESH)),
+    Arm("short_first", "the first answer, with a short prompt", _loop(1, **_SHORT)),
+    Arm("short_best_of", f"the best of {CALLS} answers, with a short prompt", _loop(1, candidates=CALLS, **_SHORT)),
+    Arm("short_revise", "the loop; revises, with a short prompt", _loop(**_SHORT)),
+    Arm("short_fresh", "the loop; writes anew with feedback, with a short prompt", _loop(**_FRESH, **_SHORT)),
 ]

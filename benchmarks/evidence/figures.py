@@ -31,41 +31,46 @@ class Job:
         return asdict(self)
 
 
+_COLUMNS = ("calls a job", "tokens a job", "calls (tokens) per answer gained")
+
+
 def table(jobs: Sequence[Job], arms: Sequence[Arm], baseline: str) -> str:
     """Return the arms as a Markdown table. Differences are paired by task and repeat, with intervals over tasks."""
-    lines = [
-        f"| arm | right | minus `{baseline}` | minus `first` | calls a job | calls per answer gained |",
-        "|---|---|---|---|---|---|",
-    ]
+    columns = ("arm", "right", f"minus `{baseline}`", "minus `first`", *_COLUMNS)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     by_arm = {arm.name: [job for job in jobs if job.arm == arm.name] for arm in arms}
     for arm in arms:
-        own = by_arm[arm.name]
-        if own:
-            right = mean_of([float(job.is_right) for job in own], clusters=[job.task for job in own])
-            calls = sum(job.calls for job in own) / len(own)
-            against = [_difference(by_arm[other], own) for other in (baseline, "first")]
-            price = _price(by_arm["first"], own)
-            lines.append(
-                f"| `{arm.name}`: {arm.words} | {_percent(right)} | {' | '.join(map(_percent, against))} | {calls:.2f} "
-                f"| {price} |"
-            )
+        if own := by_arm[arm.name]:
+            cells = [_right(own), *(_difference(by_arm[other], own) for other in (baseline, "first"))]
+            calls, tokens = sum(job.calls for job in own) / len(own), sum(job.tokens for job in own) / len(own)
+            cells += [f"{calls:.2f}", f"{tokens:,.0f}", _price(by_arm["first"], own)]
+            lines.append(f"| `{arm.name}`: {arm.words} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", *_endings(by_arm)])
 
 
-def _difference(before: Sequence[Job], after: Sequence[Job]) -> Mean | None:
+def _right(own: Sequence[Job]) -> str:
+    return _percent(mean_of([float(job.is_right) for job in own], clusters=[job.task for job in own]))
+
+
+def _pairs(before: Sequence[Job], after: Sequence[Job]) -> list[tuple[Job, Job]]:
     known = {(job.task, job.repeat): job for job in before}
-    pairs = [(known[job.task, job.repeat], job) for job in after if (job.task, job.repeat) in known]
-    if before and before[0].arm == after[0].arm:
-        return None
-    values = [(float(first.is_right), float(second.is_right)) for first, second in pairs]
-    return mean_difference(values, clusters=[second.task for _, second in pairs])
+    return [(known[job.task, job.repeat], job) for job in after if (job.task, job.repeat) in known]
+
+
+def _difference(before: Sequence[Job], after: Sequence[Job]) -> str:
+    if before is after:
+        return "-"
+    pairs = _pairs(before, after)
+    values = [(float(old.is_right), float(new.is_right)) for old, new in pairs]
+    return _percent(mean_difference(values, clusters=[new.task for _, new in pairs]))
 
 
 def _price(first: Sequence[Job], own: Sequence[Job]) -> str:
-    """Return the calls that the arm spends beyond the first answers, divided by the right answers that it adds."""
-    gained = sum(job.is_right for job in own) - sum(job.is_right for job in first)
-    spent = sum(job.calls for job in own) - sum(job.calls for job in first)
-    return f"{spent / gained:.1f}" if gained > 0 else "-"
+    """Return the calls and tokens beyond those of the first answers, divided by the right answers that the arm adds."""
+    pairs = _pairs(first, own)
+    gained = sum(new.is_right - old.is_right for old, new in pairs)
+    calls, tokens = sum(new.calls - old.calls for old, new in pairs), sum(new.tokens - old.tokens for old, new in pairs)
+    return f"{calls / gained:.1f} ({tokens / gained:,.0f})" if gained > 0 else "-"
 
 
 def _percent(mean: Mean | None) -> str:

@@ -10,38 +10,41 @@ from pathlib import Path
 from typing import Any, Literal
 
 Half = Literal["tuning", "held_out"]
+Criterion = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task and its checks: pairs of a sentence and a check. `brief` is the instruction without its requirements."""
+    """A task and its checks, as criteria without ids. `brief` is the instruction without its requirements."""
 
     id: str
     family: str
     half: Half
     instruct: str
     brief: str
-    checks: tuple[tuple[str, dict[str, Any]], ...]
+    checks: tuple[Criterion, ...]
     sources: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return the task as a row of a dataset, with its checks as the rubric."""
-        rubric = [
-            {"id": f"c{number}", "kind": "check", "text": text, "check": check}
-            for number, (text, check) in enumerate(self.checks, 1)
-        ]
+        rubric = [{"id": f"c{number}", **each} for number, each in enumerate(self.checks, 1)]
         row: dict[str, Any] = {"custom_id": self.id, "instruct": self.instruct, "rubric": rubric}
         if self.sources:
             row["sources"] = [{"content": text} for text in self.sources]
         return row
 
 
-def _check(text: str, kind: str, value: Any = None, **fields: Any) -> tuple[str, dict[str, Any]]:
+def _check(text: str, kind: str, value: Any = None, *, is_hidden: bool = False, **fields: Any) -> Criterion:
     given = {} if value is None else {"value": value}
-    return text, {"kind": kind, **given, **fields}
+    return {"kind": "check", "text": text, "hidden": is_hidden, "check": {"kind": kind, **given, **fields}}
 
 
-_Draft = tuple[str, str, list[tuple[str, dict[str, Any]]], list[str]]
+# The feedback of a check that contains the right answer would tell it, so such checks are hidden
+def _right(text: str, kind: str, value: str, **fields: Any) -> Criterion:
+    return _check(text, kind, value, is_hidden=True, **fields)
+
+
+_Draft = tuple[str, str, list[Criterion], list[str]]
 
 _MATERIAL: dict[str, list[Any]] = json.loads((Path(__file__).parent / "material.json").read_text("utf-8"))
 
@@ -101,7 +104,7 @@ def _orders() -> Iterator[_Draft]:
             f"Put these words into alphabetical order: {', '.join(given)}. Write only the words, separated by commas.",
             f"Put these words into an order: {', '.join(given)}.",
             [
-                _check("The words are in alphabetical order", "regex", r"(?i)^\W*" + r"\W+".join(right) + r"\W*$"),
+                _right("The words are in alphabetical order", "regex", r"(?i)^\W*" + r"\W+".join(right) + r"\W*$"),
                 _check("It has three words", "max_words", 3),
                 _check("It is one line", "lines", 1),
             ],
@@ -116,7 +119,7 @@ def _orders() -> Iterator[_Draft]:
             ),
             f"Put these numbers into an order: {', '.join(given)}.",
             [
-                _check("The numbers are sorted", "regex", r"^\D*" + r"\D+".join(right) + r"\D*$"),
+                _right("The numbers are sorted", "regex", r"^\D*" + r"\D+".join(right) + r"\D*$"),
                 _check("It has three numbers and no words", "max_words", 3),
                 _check("It is one line", "lines", 1),
             ],
@@ -146,7 +149,7 @@ def _arithmetic() -> Iterator[_Draft]:
             f'{question} End with a line "Answer: " and the number with its unit ({unit}). Use at most 40 words.',
             question,
             [
-                _check(
+                _right(
                     "The last line has the right number and unit",
                     "regex",
                     rf"Answer: {number.replace('.', '[.]')} ?{unit}\W*$",
@@ -165,7 +168,7 @@ def _extraction() -> Iterator[_Draft]:
             f"{question} Answer in one short sentence and cite the source.",
             question,
             [
-                _check(f'It says "{right}"', "contains", right, ignore_case=True),
+                _right(f'It says "{right}"', "contains", right, ignore_case=True),
                 _check(f"It cites source {place}", "regex", rf"\[Source {place}\]"),
                 _check("It has at most 25 words", "max_words", 25),
             ],
