@@ -12,7 +12,8 @@ from redraft.cli.admin.demo import demo
 from redraft.cli.admin.doctor import doctor
 from redraft.cli.admin.serving import serve, worker
 from redraft.cli.backends import opening
-from redraft.cli.bulk import comparisons, datasets, evals, imports, runs, tunings
+from redraft.cli.bulk import comparisons, datasets, evals, imports, improvements
+from redraft.cli.evaluation import tunings
 from redraft.cli.exit_codes import GuardedGroup
 from redraft.cli.jobs import ask, jobs, ratings, refining
 
@@ -71,7 +72,7 @@ app.command("mcp")(mcp)
 app.command("demo")(demo)
 app.add_typer(jobs.app, name="jobs")
 app.command("eval", epilog=evals.EPILOG)(evals.evaluate)
-app.add_typer(runs.app, name="runs")
+app.add_typer(improvements.app, name="runs")
 app.command("compare", epilog=comparisons.EPILOG)(comparisons.compare)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(imports.app, name="import")

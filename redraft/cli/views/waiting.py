@@ -47,7 +47,7 @@ def print_result(job: Job, iterations: Sequence[Iteration], seconds: float, *, a
             output.say(f"Note: {in_options(warning.message)}", "yellow")
     output.say(_summary(job, seconds), "dim")
     if job.error:
-        _print_error(job.id, job.error)
+        print_error(job.id, job.error)
     if as_json:
         output.write_json(job_data(job))
     elif as_page:
@@ -79,7 +79,8 @@ def _summary(job: Job, seconds: float) -> str:
     return " · ".join([*parts, output.usage_text(job.usage), output.span(seconds)])
 
 
-def _print_error(job_id: str, error: dict[str, Any]) -> None:
+def print_error(job_id: str, error: dict[str, Any]) -> None:
+    """Print the error of a job, and what to do about it."""
     output.say(in_options(f"{error['title']}: {output.one_line(error['detail'], 2000)}"), "red")
     if words := exit_codes.advice(error["code"]):
         output.say(words)

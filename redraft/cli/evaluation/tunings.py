@@ -8,7 +8,7 @@ import typer
 
 from redraft.cli import options, output, sessions
 from redraft.cli.backends import opening
-from redraft.cli.bulk.evaluators import app, print_estimate
+from redraft.cli.evaluation.evaluators import app, print_estimate
 from redraft.cli.files import read_text
 from redraft.errors import Invalid
 

@@ -1,0 +1,270 @@
+"""The command `redraft runs improve`: a model drafts a better request, and two runs of held-out rows compare it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from redraft.cli import options, output
+from redraft.cli.backends import opening
+from redraft.cli.bulk import bulk_options
+from redraft.cli.bulk.runs import app
+from redraft.errors import Conflict, Invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from redraft.cli.backends.opening import Backend
+    from redraft.cli.exit_codes import Exit
+    from redraft.domain.bulk.improvements import Improvement, SharedRequest
+    from redraft.operations.bulk.datasets import DatasetItem
+    from redraft.operations.bulk.run_resources import Run
+    from redraft.operations.jobs.resources import Job
+
+__all__ = ["app"]
+_PAGE = 100
+# The label of the jobs that draft, with the id of the run
+_LABEL = "improves"
+
+
+@app.add(
+    "improve",
+    "redraft runs improve latest --max-cost 1",
+    "redraft runs improve latest --draft job_0199a3",
+    "redraft runs improve latest --draft job_0199a3 --adopt better.json",
+)
+def improve(
+    *,
+    run: bulk_options.RunRef,
+    model: Annotated[
+        str | None, typer.Option(help="Model that drafts, as provider:name (default: REDRAFT_MODEL).")
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option(metavar="JOB", help="Use the draft of this job instead of a new draft.")
+    ] = None,
+    adopt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            dir_okay=False,
+            help="Write the changed fields to a file for `redraft eval --defaults`, and start no run. Needs --draft.",
+        ),
+    ] = None,
+    max_in_flight: Annotated[int, typer.Option(help="Maximum number of jobs that run at the same time.")] = 32,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Maximum cost of the draft, and of each run, in USD (default: no limit).")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let a model draft a better request for a run, and compare the draft with the old request.
+
+    The model sees answers of one half of the rows that were not accepted, and may reword `instruct`, `resp_format` and
+    the rubric, if the run sets them for all rows. Then both requests run on the other half, which the model has not
+    seen. Nothing is adopted without --adopt.
+
+    Exit codes: 0 the requests are compared, or the draft is written; 1 error; 2 wrong usage, nothing to improve, or a
+    draft that cannot be used; 6 some items failed; 130 interrupted.
+    """
+    from redraft.domain.bulk.improvements import is_held_out
+
+    if adopt and not draft:
+        raise typer.BadParameter("Name the draft to adopt: --draft JOB.", param_hint="--adopt")
+    with opening.opened_for("run", run) as (backend, run_id):
+        found, rows = _read_run(backend, run_id)
+        shared = _shared(found, rows)
+        job = _find_draft(backend, found, draft) if draft else _draft(backend, found, shared, model, max_cost)
+        improvement = _read(job, shared)
+        if not as_json:
+            _show(improvement)
+        if adopt:
+            _write(adopt, improvement)
+            return
+        held_out = [row for row in rows if is_held_out(row.custom_id or "")]
+        trial = _Trial(backend, found, improvement, {"max_in_flight": max_in_flight, "max_cost_usd": max_cost})
+        code = trial.compare(held_out, job.id, as_json=as_json)
+        output.say(f"To adopt it: redraft runs improve {found.id} --draft {job.id} --adopt better.json", "dim")
+        raise typer.Exit(code)
+
+
+def _read_run(backend: "Backend", run_id: str) -> "tuple[Run, list[DatasetItem]]":
+    """Return an ended run, and the good rows of its dataset."""
+    found = backend.get_run(run_id)
+    if found.status == "running":
+        raise Conflict(f"{run_id} has not ended. Wait for it, or cancel it.", code="run_not_ended")
+    rows = list[Any]()
+    after = -1
+    while page := backend.list_rows(found.dataset_id, after, _PAGE):
+        rows += [row for row in page if row.fields is not None]
+        after = page[-1].position
+    return found, rows
+
+
+def _shared(run: "Run", rows: "Sequence[DatasetItem]") -> "SharedRequest":
+    from redraft.domain.bulk.improvements import is_held_out, shared_request
+
+    shared = shared_request({**run.defaults, **run.overrides}, [row.fields or {} for row in rows])
+    if not shared.texts and not shared.shown_criteria:
+        words = "Each row has its own instruct, resp_format and rubric, so there is no common text to improve."
+        raise Invalid(words, code="nothing_to_improve")
+    if not any(is_held_out(row.custom_id or "") for row in rows):
+        raise Invalid("No row is held out. Run the request on more rows first.", code="too_few_rows")
+    return shared
+
+
+def _find_draft(backend: "Backend", run: "Run", draft: str) -> "Job":
+    job = backend.get_job(backend.find("job", draft))
+    if job.metadata.get(_LABEL) != run.id:
+        raise Invalid(f"{job.id} is no draft for {run.id}.", code="not_a_draft")
+    return job
+
+
+def _draft(backend: "Backend", run: "Run", shared: "SharedRequest", model: str | None, max_cost: float | None) -> "Job":
+    """Run the job that drafts. Its calls, cost and budget are those of any job."""
+    from redraft.cli.sessions import check
+    from redraft.cli.views.waiting import interrupted_by_sigterm
+    from redraft.domain.bulk.improvements import count_failures, failing_rows
+    from redraft.domain.jobs.requests import GenerateAnswer
+    from redraft.prompts.improving import drafting_job
+
+    failing = failing_rows(_items(backend, run.id))
+    if not failing:
+        words = "Each answer of the rows for drafts was accepted, so there is nothing to improve."
+        raise Invalid(words, code="nothing_to_improve")
+    body = drafting_job(shared, failing, count_failures(backend.outcomes(run.id)))
+    limits = {"limits": {"max_cost_usd": max_cost}} if max_cost else {}
+    request = check(GenerateAnswer, {**body, "model": model, "metadata": {_LABEL: run.id}, **limits})
+    backend.check_request(request)
+    with output.status(f"Drafting from {len(failing)} answers that were not accepted …"):
+        with backend.worker_beside() as keep_alive, interrupted_by_sigterm():
+            job = backend.submit(request, None)
+            try:
+                for _ in backend.follow(job.id, 0, keep_alive, request.limits.deadline_s):
+                    pass
+            except KeyboardInterrupt:
+                backend.cancel_job(job.id)
+                raise
+        job = backend.get_job(job.id)
+    output.say(f"Drafted by {job.id}: {output.usage_text(job.usage)}", "dim")
+    return job
+
+
+def _items(backend: "Backend", run_id: str) -> "Iterator[Mapping[str, Any]]":
+    after = 0
+    while page := backend.list_items(run_id, after, _PAGE):
+        yield from page
+        after = page[-1]["number"]
+
+
+def _read(job: "Job", shared: "SharedRequest") -> "Improvement":
+    from redraft.cli import exit_codes
+    from redraft.cli.views.waiting import print_error
+    from redraft.prompts.improving import read_draft
+
+    if job.status == "failed" and job.error:
+        print_error(job.id, job.error)
+        raise typer.Exit(exit_codes.exit_of_code(job.error["code"]))
+    try:
+        return read_draft((job.result or {}).get("parsed"), shared)
+    except ValueError as error:
+        words = f"The draft of {job.id} cannot be used: {error} Run the command again for another draft, or say what to"
+        words = f"{words} change: redraft jobs continue {job.id} --guidance …"
+        raise Invalid(words, code="draft_unusable") from None
+
+
+def _show(improvement: "Improvement") -> None:
+    output.show(f"Reasons: {improvement.reasons}")
+    for name, old, new in improvement.texts:
+        output.show_section(name, [(f"- {old}", "red"), (f"+ {new}", "green")])
+    output.show("")
+
+
+def _write(file: Path, improvement: "Improvement") -> None:
+    from pydantic_core import to_json
+
+    from redraft.cli.files import write_file
+
+    write_file(file, [to_json(improvement.after, indent=2).decode() + "\n"], "--adopt")
+    output.say(f"Wrote {', '.join(improvement.after)} to {file}. Use it with: redraft eval ROWS --defaults {file}")
+
+
+class _Trial:
+    """Runs the old request and the draft on the same rows, one run after the other, and compares the runs."""
+
+    def __init__(self, backend: "Backend", run: "Run", improvement: "Improvement", limits: "Mapping[str, Any]") -> None:
+        self._backend = backend
+        self._run = run
+        self._improvement = improvement
+        self._limits = limits
+        self._code = 0
+
+    def compare(self, held_out: "Sequence[DatasetItem]", draft_id: str, *, as_json: bool) -> "Exit":
+        """Run both requests, print the comparison, and return the exit code."""
+        from dataclasses import asdict
+
+        from redraft.cli.exit_codes import Exit
+        from redraft.domain.bulk.improvements import HELD_OUT_NEEDED, is_decided_by_code
+        from redraft.reports.figures import figures_of
+        from redraft.reports.text import print_report
+
+        rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
+        runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]
+        fields = [{**self._run.defaults, **row, **self._run.overrides} for row in rows]
+        if not all(map(is_decided_by_code, fields)):
+            output.say(
+                "Evaluators see the request, so the answers of both runs are evaluated again by the old request."
+            )
+            answers = [self._answers(rows, each) for each in runs]
+            names = ("answers by the old request", "answers by the draft")
+            runs = [self._conduct(each, name) for each, name in zip(answers, names, strict=True)]
+        tables = self._backend.comparison_tables(*runs)
+        if as_json:
+            figures = {"runs": runs, "comparison": figures_of(tables)}
+            output.write_json({"draft": draft_id, **asdict(self._improvement), **figures})
+        else:
+            print_report(output.stdout(), tables)
+        if tables.comparison.n < HELD_OUT_NEEDED:
+            words = f"{tables.comparison.n} held-out rows are too few to tell whether the draft is better;"
+            output.say(f"{words} the test needs at least {HELD_OUT_NEEDED}.", "yellow")
+        return Exit(self._code)
+
+    def _conduct(
+        self, rows: "Sequence[Mapping[str, Any]]", name: str, changes: "Mapping[str, Any] | None" = None
+    ) -> str:
+        """Run rows with the settings of the old run and with changes. Return the id of the run."""
+        from io import BytesIO
+
+        from pydantic_core import to_json
+
+        from redraft.cli.bulk.finished_runs import exit_of_run
+        from redraft.cli.bulk.run_watching import conduct
+        from redraft.cli.exit_codes import Exit
+        from redraft.cli.sessions import check
+        from redraft.domain.bulk.run_requests import CreateRun
+
+        backend, run = self._backend, self._run
+        text = b"".join(to_json(row) + b"\n" for row in rows)
+        dataset, _ = backend.import_dataset(BytesIO(text), f"{run.name}, held out", None, "jsonl", {})
+        layers = {"defaults": run.defaults, "overrides": {**run.overrides, **(changes or {})}}
+        body = {"dataset_id": dataset.id, "name": f"{run.name}, {name}"[:500], **layers, **self._limits}
+        request: CreateRun = check(CreateRun, body)
+        started: list[str] = []
+
+        def begin() -> str:
+            started.append(backend.create_run(request).id)
+            output.say(f"{started[0]}: {len(rows)} held-out rows, {name}", "dim")
+            return started[0]
+
+        code = conduct(backend, begin, lambda run_id: exit_of_run(backend.get_run(run_id), ()))
+        if code == Exit.INTERRUPTED:
+            raise typer.Exit(code)
+        self._code = max(self._code, code)
+        return started[0]
+
+    def _answers(self, rows: "Sequence[Mapping[str, Any]]", run_id: str) -> list[dict[str, Any]]:
+        """Return rows that evaluate the answers of a run."""
+        from redraft.domain.jobs.requests import EvaluateAnswer
+
+        known = {*EvaluateAnswer.model_fields, "custom_id"}
+        answers = {item["custom_id"]: item["final_answer"] for item in _items(self._backend, run_id)}
+        evaluated = [{name: value for name, value in row.items() if name in known} for row in rows]
+        return [{**row, "answer": text} for row in evaluated if (text := answers.get(row["custom_id"]))]

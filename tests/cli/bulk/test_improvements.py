@@ -1,0 +1,94 @@
+"""`redraft runs improve`: a draft that helps, one that cannot be used, and its adoption by a person."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from redraft.domain.bulk.improvements import is_held_out
+from tests.model_server import ModelServer, Reply
+from tests.model_server.requests import Asked
+from tests.support.shells import Outcome, Shell
+
+RUBRIC = [{"id": "year", "kind": "check", "text": "It is complete", "check": {"kind": "contains", "value": "1969"}}]
+WORDS = "One sentence that names the year."
+DRAFT = {"reasons": "No answer names a year.", "resp_format": WORDS, "rubric": []}
+IDS = [f"row-{number}" for number in range(16)]
+
+
+def reply_with(draft: Any) -> Any:
+    """A generator that names the year only if the form asks for it, and drafts when it is asked for reasons."""
+
+    def respond(asked: Asked) -> Reply | None:
+        if "reasons" in ((asked.schema or {}).get("properties") or {}):
+            return Reply(text=json.dumps(draft))
+        return Reply(text="It was 1969." if WORDS in asked.prompt else "It was long ago.")
+
+    return respond
+
+
+@pytest.fixture
+def run_id(office: Shell, provider: ModelServer, tmp_path: Path) -> Iterator[str]:
+    """A run of 16 rows, none of which was accepted."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": f"When was {each}?"}) for each in IDS))
+    provider.respond(reply_with(DRAFT))
+    fields = json.dumps({"resp_format": "One sentence.", "rubric": RUBRIC, "iter_max": 1})
+    done = office.run("eval", str(rows), "--defaults", fields, "--json")
+    yield done.data["run"]["id"]
+    provider.respond(None)
+
+
+def improve(office: Shell, run_id: str, *options: str) -> Outcome:
+    return office.run("runs", "improve", run_id, *options)
+
+
+def test_a_draft_that_helps_is_compared_on_held_out_rows_and_adopted_by_a_person(
+    office: Shell, provider: ModelServer, run_id: str, tmp_path: Path
+):
+    done = improve(office, run_id, "--json")
+    assert done.code == 0, done.err
+    held_out = [each for each in IDS if is_held_out(each)]
+    assert sorted(done.data["comparison"]["newly_passing"]) == sorted(held_out)
+    assert done.data["after"] == {"resp_format": WORDS}
+    drafting = [text for each in provider.requests() if '"reasons"' in (text := json.dumps(each.body))][-1]
+    assert "When was" in drafting
+    assert [each for each in held_out if f"{each}?" in drafting] == []
+    before = len(provider.requests())
+    file = tmp_path / "better.json"
+    assert improve(office, run_id, "--adopt", str(file)).code == 2
+    adopted = improve(office, run_id, "--draft", done.data["draft"], "--adopt", str(file))
+    assert (adopted.code, len(provider.requests())) == (0, before)
+    assert json.loads(file.read_text()) == {"resp_format": WORDS}
+    assert "- One sentence.\n+ One sentence that names the year." in adopted.out
+    assert improve(office, run_id, "--draft", done.data["runs"][0]).code == 5
+
+
+def test_a_draft_that_cannot_be_used_starts_no_run(office: Shell, provider: ModelServer, run_id: str):
+    provider.respond(reply_with({**DRAFT, "resp_format": "One sentence."}))
+    done = improve(office, run_id)
+    assert done.code == 2
+    assert "It changes nothing." in done.err
+    assert office.run("runs", "list", "--json").data["data"][0]["id"] == run_id
+
+
+def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, provider: ModelServer, tmp_path: Path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": "Why?"}) for each in IDS[:4]))
+    lenient = {**DRAFT, "resp_format": "", "rubric": [{"id": "good", "text": "Anything goes"}]}
+    drafting = reply_with(lenient)
+    provider.respond(
+        lambda asked: (
+            Reply(score=float("Anything goes" in asked.prompt)) if asked.role == "evaluate" else drafting(asked)
+        )
+    )
+    fields = json.dumps({"rubric": [{"id": "good", "text": "It is good"}], "iter_max": 1})
+    run = office.run("eval", str(rows), "--defaults", fields, "--json").data["run"]["id"]
+    done = improve(office, run)
+    provider.respond(None)
+    assert done.code == 0, done.err
+    assert "evaluated again by the old request" in done.err
+    assert "No row passes in one run only." in done.out
+    assert "too few to tell" in done.err
