@@ -56,7 +56,7 @@ def improve(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let a model draft a better request for a run, and compare the draft with the old request.
+    """Draft a better request for a run, and compare the two.
 
     The model sees answers of one half of the rows that were not accepted, and may reword `instruct`, `resp_format` and
     the rubric, if the run sets them for all rows. Then both requests run on the other half, which the model has not
@@ -210,9 +210,7 @@ class _Trial:
         runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]
         fields = [{**self._run.defaults, **row, **self._run.overrides} for row in rows]
         if not all(map(is_decided_by_code, fields)):
-            output.say(
-                "Evaluators see the request, so the answers of both runs are evaluated again by the old request."
-            )
+            output.say("An evaluator sees the request, so the old request evaluates the answers of both runs again.")
             answers = [self._answers(rows, each) for each in runs]
             names = ("answers by the old request", "answers by the draft")
             runs = [self._conduct(each, name) for each, name in zip(answers, names, strict=True)]

@@ -14,7 +14,7 @@ from tests.support.shells import Outcome, Shell
 
 RUBRIC = [{"id": "year", "kind": "check", "text": "It is complete", "check": {"kind": "contains", "value": "1969"}}]
 WORDS = "One sentence that names the year."
-DRAFT = {"reasons": "No answer names a year.", "resp_format": WORDS, "rubric": []}
+DRAFT: dict[str, Any] = {"reasons": "No answer names a year.", "resp_format": WORDS, "rubric": []}
 IDS = [f"row-{number}" for number in range(16)]
 
 
@@ -89,6 +89,6 @@ def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, p
     done = improve(office, run)
     provider.respond(None)
     assert done.code == 0, done.err
-    assert "evaluated again by the old request" in done.err
+    assert "the old request evaluates the answers of both runs" in done.err
     assert "No row passes in one run only." in done.out
     assert "too few to tell" in done.err
