@@ -182,6 +182,19 @@ def test_it_uploads_and_runs_rows(remote: Shell, office: Shell, provider: ModelS
     assert office.run("runs", "show", "elsewhere").code == 5
 
 
+def test_it_improves_the_request_of_a_run(remote: Shell, provider: ModelServer, tmp_path: Path) -> None:
+    rows = tmp_path / "both sides.jsonl"
+    rows.write_text("".join(json.dumps({"custom_id": name, "instruct": "Say why."}) + "\n" for name in "abcdef"))
+    draft = {"reasons": "It was too long.", "resp_format": "One word.", "rubric": []}
+    provider.respond(lambda asked: Reply(json.dumps(draft) if "reasons" in str(asked.schema) else "A long answer."))
+    fields = {"rubric": [{"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 1}}], "iter_max": 1}
+    run = remote.run("eval", str(rows), "--defaults", json.dumps(fields), "--json").data["run"]["id"]
+    done = remote.run("runs", "improve", run, "--json")
+    provider.respond(None)
+    assert done.code == 0, done.err
+    assert done.data["after"] == {"resp_format": "One word."}
+
+
 def test_ctrl_c_leaves_the_job_running(remote: Shell, office: Shell, provider: ModelServer) -> None:
     provider.script(generate=[Reply(text="Late.", latency_s=2)], evaluate=[0.9])
     before = len(provider.requests("generate"))
