@@ -83,13 +83,19 @@ def _percent(mean: Mean | None) -> str:
 
 def _endings(by_arm: dict[str, list[Job]]) -> list[str]:
     families = sorted({job.family for own in by_arm.values() for job in own})
-    lines = [f"| arm | {' | '.join(families)} | ended |", "|---|" + "---|" * (len(families) + 1)]
+    lines = [f"| arm | {' | '.join(families)} | mended | ended |", "|---|" + "---|" * (len(families) + 2)]
     for name, own in by_arm.items():
         if own:
             shares = [_share([job for job in own if job.family == family]) for family in families]
             ended = ", ".join(f"{reason} {count}" for reason, count in Counter(job.ended for job in own).most_common())
-            lines.append(f"| `{name}` | {' | '.join(shares)} | {ended} |")
+            lines.append(f"| `{name}` | {' | '.join(shares)} | {_mended(own)} | {ended} |")
     return lines
+
+
+def _mended(own: Sequence[Job]) -> str:
+    """Return how many answers became right after iteration 1, of those that were not right then."""
+    later = [job for job in own if job.iterations > 1]
+    return f"{sum(job.is_right for job in later)} of {len(later)}" if later else "-"
 
 
 def _share(own: Sequence[Job]) -> str:
