@@ -220,6 +220,12 @@ class BatchSettings(BaseModel):
         default=100, ge=1, description="Runs with the delivery auto and at least this many items use batches."
     )
     batch_poll_s: float = Field(default=60.0, gt=0, description="Pause before a batch is read again at its provider.")
+    batch_resubmit_s: float = Field(
+        default=900.0,
+        gt=0,
+        description="Pause after an interrupted submission, in which the batch is looked for at its provider, and not "
+        "submitted again.",
+    )
     batch_attempts_max: int = Field(
         default=3, ge=1, le=20, description="Batches that a call goes into before a transient failure is final."
     )

@@ -69,7 +69,7 @@ class BatchScene(Scene):
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def scene(request: pytest.FixtureRequest) -> Iterator[BatchScene]:
     kind: Kind = request.param
-    with BatchStage(kind, **{**SHORT, "batch_poll_s": 0.1}) as stage:
+    with BatchStage(kind, **{**SHORT, "batch_poll_s": 0.1, "batch_resubmit_s": 3.0}) as stage:
         # Every second answer is revised
         stage.model_server.script(evaluate=[0.5, 0.9], batch=BatchScript(polls=1))
         yield BatchScene(stage)

@@ -130,7 +130,7 @@ class BatchApis:
     def _page(self, request: Request, prefix: str, cursor: str) -> tuple[list[Batch], bool]:
         """A page of batches, the newest first, and whether there are more."""
         params = {name: values[0] for name, values in parse_qs(request.query).items()}
-        batches = [batch for batch in reversed(self.store.list()) if batch.id.startswith(prefix)]
+        batches = [batch for batch in reversed(self.store.list()) if batch.id.startswith(prefix) and self._lists(batch)]
         ids = [batch.id for batch in batches]
         if cursor in params:
             batches = batches[ids.index(params[cursor]) + 1 :]
@@ -140,6 +140,10 @@ class BatchApis:
         for batch in batches[:limit]:
             self.store.advance(batch, self._script(), is_released=self._is_released())
         return batches[:limit], len(batches) > limit
+
+    def _lists(self, batch: Batch) -> bool:
+        batch.lists += 1
+        return batch.lists > self._script().batch.unlisted
 
     def _canceled(self, id_: str, prefix: str, status: int) -> Batch:
         batch = self._batch(id_, prefix, is_read=False)
@@ -258,6 +262,7 @@ class BatchApis:
         if not batch.is_ended:
             counts = dict.fromkeys(counts, 0)
         host = request.headers.get("host", "")
+        url = self._script().batch.results_url or f"http://{host}/v1/messages/batches/{batch.id}/results"
         return {
             "id": batch.id,
             "type": "message_batch",
@@ -268,7 +273,7 @@ class BatchApis:
             "expires_at": _time(batch.created_at + _WINDOW_S),
             "archived_at": None,
             "cancel_initiated_at": _time(batch.cancel_at),
-            "results_url": f"http://{host}/v1/messages/batches/{batch.id}/results" if batch.is_ended else None,
+            "results_url": url if batch.is_ended else None,
         }
 
 

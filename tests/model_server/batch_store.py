@@ -47,6 +47,7 @@ class Batch:
     metadata: dict[str, str] = field(default_factory=dict[str, str])
     state: str = "in_progress"
     reads: int = 0
+    lists: int = 0
     error: str = ""
     cancel_at: float | None = None
     ended_at: float | None = None

@@ -106,6 +106,10 @@ class ModelServer:
         """All batches of the server, the oldest first, with the ids of their requests and what was answered."""
         return self._batches.store.list()
 
+    def files(self) -> list[str]:
+        """The ids of the files that the server keeps: uploaded ones and those with results."""
+        return list(self._batches.store.files)
+
     def add_batch(self, batch: Batch) -> None:
         """Have a batch of somebody else."""
         self._batches.store.add(batch)
@@ -153,6 +157,8 @@ class ModelServer:
             self._control(request, exchange)
             return
         if (served := self._batches.serve(request)) is not None:
+            if served.reply is not None and served.reply.is_held:
+                await self._released.wait()
             await _deliver_batch(served, exchange)
             return
         dialect, body = PATHS.get(request.path), read_body(request.body)

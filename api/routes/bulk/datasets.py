@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -49,6 +49,9 @@ _Layer = Annotated[
 ]
 
 
+_OF_RUN = ("defaults", "overrides", "delivery")
+
+
 class UploadQuery(BaseModel):
     """The options of an upload."""
 
@@ -64,6 +67,10 @@ class UploadQuery(BaseModel):
     validate_only: bool = Field(False, description="Report how a run reads the file, and store nothing.")
     defaults: _Layer = None
     overrides: _Layer = None
+    delivery: Literal["live", "batch"] | None = Field(
+        None,
+        description="With `validate_only`: report the maximum cost of this delivery, and refuse a model without it.",
+    )
 
     def mapping(self) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -78,9 +85,13 @@ class UploadQuery(BaseModel):
     def layer(self, name: str) -> dict[str, Any]:
         """Return the `defaults` or `overrides` for which the file is validated. Raises Invalid if it is wrong."""
         text: str | None = getattr(self, name)
-        if text is not None and not self.validate_only:
-            raise Invalid.at(f"/{name}", f"{name} belong to a run: send them to POST /v1/runs.", "misplaced")
         return {} if text is None else parse_object(text, name)
+
+    def refuse_misplaced(self) -> None:
+        """Raise Invalid if the options of a run are given for a file that is stored."""
+        given = [name for name in _OF_RUN if getattr(self, name) is not None]
+        if given and not self.validate_only:
+            raise Invalid.at(f"/{given[0]}", f"Only a run has {given[0]}: send it to POST /v1/runs.", "misplaced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +109,11 @@ class Upload:
         options: dict[str, Any] = {"file_format": query.format or media_format}
         with _pointing_into_the_query():
             options["mapping"] = query.mapping()
+            query.refuse_misplaced()
             layers = {name: query.layer(name) for name in ("defaults", "overrides")}
         async with uploads.received(self.request, context.settings.data_dir) as file:
             if query.validate_only:
-                options |= layers
+                options |= {**layers, "delivery": query.delivery or "live"}
             work = partial(self._check if query.validate_only else self._store, file, query.name, **options)
             return await to_thread.run_sync(work, limiter=context.uploads)
 
@@ -117,7 +129,10 @@ class Upload:
         return response
 
 
-_PLACES: Mapping[str, str] = {"mapping": "query/map", "defaults": "query/defaults", "overrides": "query/overrides"}
+_PLACES: Mapping[str, str] = {
+    "mapping": "query/map",
+    **{name: f"query/{name}" for name in _OF_RUN},
+}
 
 
 @contextmanager

@@ -71,9 +71,13 @@ class BatchDelivery:
             endpoint = self._services.providers.batches(parse_model(batch.model).provider)
             found = self._ask(endpoint, batch)
             if found is not None and found.is_queue_full and not batch.is_canceled:
-                self._delay(batch, found.error, status="ready", provider_batch_id=None)
+                # The provider has ended this batch, so the next submission is another one
+                again = {"status": "ready", "provider_batch_id": None, "resubmit_at": None}
+                self._delay(batch, found.error, **again)
+                _discard(endpoint, batch, found)
             elif found is not None and found.state.is_ended:
                 results.import_results(self._services, endpoint, batch, found)
+                _discard(endpoint, batch, found)
             elif found is not None:
                 self._release(batch, self._poll_s, **_facts(found), failures=0, error=None)
         except ProviderError as error:
@@ -115,6 +119,14 @@ class BatchDelivery:
     def _release(self, batch: BatchRecord, wait_s: float, **values: Any) -> None:
         with self._services.database.write() as connection:
             batches.change(connection, batch, **values, next_at=DbNow(round(wait_s, 3)), lease_owner=None)
+
+
+def _discard(endpoint: BatchEndpoint, batch: BatchRecord, found: ProviderBatch) -> None:
+    """Delete the files of an ended batch at the provider. A file that cannot be deleted remains there."""
+    try:
+        CALLS_LOOP.run(endpoint.discard(found))
+    except ProviderError as error:
+        log.warning("batch_files_not_deleted", batch_id=batch.id, reason=error.message)
 
 
 def _facts(found: ProviderBatch) -> dict[str, Any]:

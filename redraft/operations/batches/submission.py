@@ -25,6 +25,7 @@ _PAGE = 100
 # The clock of the provider may differ from that of the database
 _CLOCKS_DIFFER = timedelta(minutes=10)
 _LONGEST_BATCH = timedelta(days=1)
+_TOO_MANY = 429
 _JOB_ENDED = "The job of the call ended before the provider got its batch."
 
 
@@ -39,8 +40,11 @@ def submit(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> P
     """
     if batch.submitted_at is not None:
         found = _find(services, endpoint, batch)
-        if found is not None or batch.is_canceled:
+        if found is not None:
             return found
+        _ensure_lost(services, batch)
+        if batch.is_canceled:
+            return None
     elif batch.is_canceled:
         return None
     else:
@@ -53,9 +57,37 @@ def submit(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> P
             return None
         _fix_calls(services, batch, file)
         reached(FaultPoint.SUBMITTING, batch.id)
-        sent = CALLS_LOOP.run(endpoint.submit(file, batch.id))
+        sent = _send(services, endpoint, batch, file)
         reached(FaultPoint.SENT, batch.id)
     return sent
+
+
+def _send(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, file: RequestFile) -> ProviderBatch:
+    """Submit a file, unless another worker claims the batch during the upload."""
+
+    def confirm() -> None:
+        with services.database.write() as connection:
+            resubmit_at = DbNow(services.settings.batch_resubmit_s)
+            if not batches.change(connection, batch, resubmit_at=resubmit_at):
+                raise BatchLost
+
+    try:
+        return CALLS_LOOP.run(endpoint.submit(file, batch.id, confirm))
+    except ProviderError as error:
+        # The provider says that it created nothing
+        if error.http_status == _TOO_MANY:
+            with services.database.write() as connection:
+                batches.change(connection, batch, resubmit_at=None)
+        raise
+
+
+def _ensure_lost(services: Services, batch: BatchRecord) -> None:
+    """Raise ProviderError if the provider may still get or list the batch of an interrupted submission."""
+    with services.database.read() as connection:
+        may_arrive = batches.may_arrive(connection, batch)
+    if may_arrive:
+        words = f"The submission was interrupted, and the provider may list the batch until {batch.resubmit_at:%H:%M} UTC."
+        raise ProviderError("provider_unavailable", words)
 
 
 def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:

@@ -13,10 +13,13 @@ from redraft.datasets.items import Merger
 from redraft.datasets.reports import Report, UnusedColumn, check
 from redraft.datasets.rows import RowReader
 from redraft.domain.bodies.fields import As
-from redraft.domain.jobs.requests import JobFields
+from redraft.domain.jobs.requests import AnyRequest, JobFields
 from redraft.domain.jobs.states import JobKind
+from redraft.errors import Invalid
 from redraft.operations.bulk.datasets import attached_files
+from redraft.operations.bulk.deliveries import check_batches
 from redraft.operations.jobs.cost_estimates import calls_max, cost_max
+from redraft.operations.jobs.submit import normalise
 from redraft.operations.resource_base import NANO, Resource, RowError, cost_usd
 from redraft.operations.services import Services
 
@@ -77,19 +80,36 @@ def check_dataset(  # noqa: PLR0913 - one parameter per option
     defaults: Mapping[str, Any] | None = None,
     overrides: Mapping[str, Any] | None = None,
     folder: Path | None = None,
+    delivery: str = "live",
 ) -> Report:
     """Read a file once, as a run with these defaults and overrides would read it.
 
-    Files that rows attach by a path are read from `folder`; without it such rows are bad.
+    Files that rows attach by a path are read from `folder`; without it such rows are bad. With the delivery `batch`, the
+    cost is that of batches.
 
-    Raises Invalid if the file cannot be read, or the defaults or overrides are not valid.
+    Raises Invalid if the file cannot be read, the defaults or overrides are not valid, or the delivery is `batch` and a
+    model has no batch endpoint.
     """
+    is_batch = delivery == "batch"
     merger = Merger(defaults, overrides)
     attached = attached_files(services, folder)
     reader = RowReader(stream, name, file_format=file_format, mapping=mapping, attached=attached)
-    return check(
-        reader, merger, calls_of=lambda request: calls_max(services, request).total, cost_of=partial(cost_max, services)
-    )
+
+    def calls_of(request: AnyRequest) -> int:
+        if is_batch:
+            _ensure_batches(services, request)
+        return calls_max(services, request).total
+
+    return check(reader, merger, calls_of=calls_of, cost_of=partial(cost_max, services, is_batch=is_batch))
+
+
+def _ensure_batches(services: Services, request: AnyRequest) -> None:
+    """Raise Invalid if a model has no batch endpoint."""
+    try:
+        normal = normalise(services, request, is_row=True)
+    except Invalid:  # The cost of this request is unknown, as in a live run
+        return
+    check_batches(services, normal)
 
 
 def check_resource(report: Report) -> DatasetCheck:

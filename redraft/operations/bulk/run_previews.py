@@ -12,6 +12,7 @@ from redraft.domain.bulk.run_requests import CreateRun
 from redraft.domain.jobs.job_errors import TITLES
 from redraft.errors import RETRYABLE_CODES
 from redraft.operations.bulk import datasets, runs
+from redraft.operations.bulk.deliveries import choose_delivery
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.calls.budgets import spent_of_run
 from redraft.operations.jobs.cost_estimates import cost_max
@@ -88,7 +89,12 @@ def preview_resume(services: Services, run_id: str, retry: Retry) -> ResumePrevi
         run,
         retry,
         **counted,
-        cost=cost_of(services, (item.request for item in made if isinstance(item, Item)), number),
+        cost=cost_of(
+            services,
+            (item.request for item in made if isinstance(item, Item)),
+            number,
+            is_batch=run.delivery == "batch",
+        ),
         is_estimated=number > len(rows),
         budget_left=None if left is None else Decimal(left) / NANO,
         failures=[FailureGroup(code, _title(code), items, remedy_of(code)) for code, items in codes.items()],
@@ -97,11 +103,17 @@ def preview_resume(services: Services, run_id: str, retry: Retry) -> ResumePrevi
 
 @dataclass(frozen=True, slots=True)
 class StartPreview:
-    """The number of jobs of a run that is not yet started, and their maximum cost."""
+    """The number of jobs of a run that is not yet started, their maximum cost, and the delivery of their calls.
+
+    Attributes:
+        delivery_reason: the reason for the delivery if the user left the choice to Redraft.
+    """
 
     jobs: int
     cost: Cost
     is_estimated: bool
+    delivery: str
+    delivery_reason: str | None
 
 
 def preview_start(services: Services, body: CreateRun) -> StartPreview:
@@ -111,18 +123,20 @@ def preview_start(services: Services, body: CreateRun) -> StartPreview:
     """
     merger = Merger(body.defaults, body.overrides)
     dataset = datasets.get_dataset(services, body.dataset_id)
-    runs.ensure_startable(services, dataset.id, merger, body)
+    first = runs.ensure_startable(services, dataset.id, merger, body)
+    delivery, reason = choose_delivery(services, body.delivery, dataset.rows * body.repeat, first)
     with services.database.read() as connection:
         stored = stored_datasets.list_items(connection, dataset.id, after=-1, limit=_PRICED_MAX)
     made = merger.items(Row(**each["row"]) for each in stored if each["row"])
     number = (dataset.rows - dataset.bad_rows) * body.repeat
     requests = (item.request for item in made if isinstance(item, Item))
-    return StartPreview(number, cost_of(services, requests, number), is_estimated=dataset.rows > len(stored))
+    cost = cost_of(services, requests, number, is_batch=delivery == "batch")
+    return StartPreview(number, cost, dataset.rows > len(stored), delivery, reason)
 
 
-def cost_of(services: Services, requests: Iterable[ItemRequest], number: int) -> Cost:
+def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *, is_batch: bool) -> Cost:
     """The maximum cost of this number of jobs, of which these are the first. Further jobs cost as much on average."""
-    costs = [cost_max(services, request) for request in requests]
+    costs = [cost_max(services, request, is_batch=is_batch) for request in requests]
     unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
     known = [cost.usd for cost in costs if cost.usd is not None]
     if len(known) < len(costs):

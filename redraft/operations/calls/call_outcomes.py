@@ -1,7 +1,7 @@
 """Makes a planned call, or reads its result in a batch, and returns its outcome for the ledger."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +19,9 @@ from redraft.operations.calls.model_calls import (
     Outcome,
     PlannedCall,
     Slot,
+    loose_schemas,
     may_have_cost,
+    parameters_left_out,
     sent_limit,
     storable_reason,
 )
@@ -82,6 +84,14 @@ def batch_outcome(
         final = {**outcome.row_update["error"], "retryable": False}
         return replace(outcome, row_update={**outcome.row_update, "error": final})
     return _succeeded(services, planned, reply, None)
+
+
+def batch_warnings(planned: Iterable[PlannedCall]) -> list[dict[str, str]]:
+    """Return warnings about calls of a batch that do not depend on their replies."""
+    outcomes = [
+        Outcome(call.slot, "", None, None, model=str(call.chat.model), **_differences(call)) for call in planned
+    ]
+    return [*loose_schemas(outcomes), *parameters_left_out(outcomes)]
 
 
 def saved_by_batch(services: Services, outcome: Outcome) -> int:
@@ -148,8 +158,7 @@ def _reused(planned: PlannedCall, found: Mapping[str, Any], seconds: float) -> O
         seconds=seconds,
         model=str(planned.chat.model),
         is_cached=True,
-        loose_schema=_loose_schema(planned),
-        not_sent=parameters_not_sent(planned.chat, planned.body),
+        **_differences(planned),
     )
 
 
@@ -176,8 +185,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
         usage=spent.sums,
         seconds=seconds or 0.0,
         model=str(planned.chat.model),
-        loose_schema=_loose_schema(planned),
-        not_sent=parameters_not_sent(planned.chat, planned.body),
+        **_differences(planned),
     )
 
 
@@ -248,6 +256,14 @@ class _Spent:
             "cost_nano_usd": cost or 0,
             "unpriced_calls": int(cost is None),
         }
+
+
+def _differences(planned: PlannedCall) -> dict[str, Any]:
+    """Return the fields of an outcome that say how the request differs from the wanted one."""
+    return {
+        "loose_schema": _loose_schema(planned),
+        "not_sent": parameters_not_sent(planned.chat, planned.body),
+    }
 
 
 def _loose_schema(planned: PlannedCall) -> str | None:

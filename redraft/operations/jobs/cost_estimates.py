@@ -84,19 +84,21 @@ def calls_max(services: Services, request: AnyRequest) -> CallsMax:
     return CallsMax(request.iter_max, many, many * evaluations, many * repairs, 2 * audits)
 
 
-def cost_max(services: Services, request: AnyRequest) -> Cost:
+def cost_max(services: Services, request: AnyRequest, *, is_batch: bool = False) -> Cost:
     """The maximum cost of the calls in `calls_max`, with the longest prompts and replies that the limits allow.
 
-    The cost is unknown if a model has no known price, or cannot be called here.
+    With `is_batch`, the calls of models with a batch endpoint cost the price of batches. The cost is unknown if a model
+    has no known price, or cannot be called here.
     """
     try:
-        return _cost_of_normal(services, normalise(services, request, is_row=True))
+        return _cost_of_normal(services, normalise(services, request, is_row=True), is_batch=is_batch)
     except Invalid:
         return Cost(None)
 
 
-def _cost_of_normal(services: Services, normal: AnyRequest) -> Cost:
-    prices = [(model, _price(services, model, usage, times)) for model, usage, times in _worst_calls(services, normal)]
+def _cost_of_normal(services: Services, normal: AnyRequest, *, is_batch: bool = False) -> Cost:
+    calls = _worst_calls(services, normal)
+    prices = [(model, _price(services, model, usage, times, is_batch=is_batch)) for model, usage, times in calls]
     known = [price for _, price in prices if price is not None]
     if len(known) == len(prices):
         return Cost(sum(known, Decimal(0)))
@@ -112,8 +114,10 @@ def most_expensive_call(services: Services, request: AnyRequest) -> Decimal:
     return max(_price(services, model, usage, 1) or Decimal(0) for model, usage, _ in calls)
 
 
-def _price(services: Services, model: str, usage: Usage, times: int) -> Decimal | None:
-    nano = services.providers.price(parse_model(model), usage)
+def _price(services: Services, model: str, usage: Usage, times: int, *, is_batch: bool = False) -> Decimal | None:
+    ref = parse_model(model)
+    is_batch = is_batch and services.providers.has_batches(ref.provider)
+    nano = services.providers.price(ref, usage, is_batch=is_batch)
     return None if nano is None else Decimal(nano) * times / NANO
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from redraft.domain.jobs.requests import RescoreAnswers
 from redraft.domain.jobs.states import Step
 from redraft.operations.calls.budgets import worst_of
+from redraft.operations.calls.call_outcomes import batch_warnings
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.fault_points import FaultPoint, reached
@@ -159,7 +160,10 @@ def _park(step: StepContext, planned: Sequence[PlannedCall], connection: Connect
     if step.spent is not None and step.spent.run_leaves is not None:
         for row in rows:
             batches.reserve(connection, row["batch_id"], worst_of(step.services, [row]))
-    transitions.advance(connection, job.id, job.lease_token, parked_steps.parked(step.remaining_s()))
+    values = parked_steps.parked(step.remaining_s())
+    if new := [warning for warning in batch_warnings(planned) if warning not in job.warnings]:
+        values["warnings"] = [*job.warnings, *new]
+    transitions.advance(connection, job.id, job.lease_token, values)
     # The scheduler sends the round when no step of the run is left to do
     notify_after_commit(connection, "runs")
 

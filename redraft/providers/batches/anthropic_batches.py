@@ -3,7 +3,7 @@
 A message batch has no metadata. Only its results have our ids, and they exist when the batch has ended.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, BinaryIO
 
@@ -61,12 +61,13 @@ class AnthropicBatches(BatchClient):
         """See `BatchClient.in_line`."""
         return {"custom_id": request.call_id, "params": body}
 
-    async def submit(self, file: RequestFile, batch_id: str) -> ProviderBatch:
+    async def submit(self, file: RequestFile, batch_id: str, confirm: Callable[[], None]) -> ProviderBatch:
         """See `BatchEndpoint.submit`."""
         del batch_id
         size = len(_START) + file.size + len(file.call_ids) - 1 + len(_END)
         headers = {"content-type": "application/json", "content-length": str(size)}
-        content = {"content": lines_as_array(file.path, _START, _END)}
+        # Without the last bytes the request is incomplete, so that no batch is created
+        content = {"content": lines_as_array(file.path, _START, _END, confirm)}
         call = BatchCall("POST", self.path, content=content, headers=headers, transfer_s=TRANSFER_S)
         return self.batch_of(await self._transport.send(call))
 
@@ -110,6 +111,10 @@ class AnthropicBatches(BatchClient):
             expires_at=time_of(body.get("expires_at")),
             ended_at=time_of(body.get("ended_at")),
         )
+
+    async def discard(self, batch: ProviderBatch) -> None:
+        """See `BatchEndpoint.discard`. A message batch has no files, and its results expire."""
+        del batch
 
     async def write_results(self, batch: ProviderBatch, file: BinaryIO) -> None:
         """See `BatchClient.write_results`."""

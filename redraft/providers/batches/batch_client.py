@@ -1,7 +1,7 @@
 """What the batch APIs of both wire formats have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,7 +63,7 @@ class BatchClient(ABC):
         """See `BatchEndpoint.url_of`."""
 
     @abstractmethod
-    async def submit(self, file: RequestFile, batch_id: str) -> ProviderBatch:
+    async def submit(self, file: RequestFile, batch_id: str, confirm: Callable[[], None]) -> ProviderBatch:
         """See `BatchEndpoint.submit`."""
 
     @abstractmethod
@@ -83,6 +83,10 @@ class BatchClient(ABC):
     @abstractmethod
     def result_in(self, line: dict[str, Any]) -> tuple[LineKind, Answer | None]:
         """Return the kind of a line of results, and the response in it."""
+
+    @abstractmethod
+    async def discard(self, batch: ProviderBatch) -> None:
+        """See `BatchEndpoint.discard`."""
 
     @abstractmethod
     async def write_results(self, batch: ProviderBatch, file: BinaryIO) -> None:

@@ -5,7 +5,7 @@ then `download`, and `lines` with the `reply` of each. After a crash or an error
 provider has the batch.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -108,6 +108,7 @@ class ProviderBatch:
         error: why the provider refused the whole batch; empty if it did not.
         is_queue_full: whether it refused the batch because too much of other batches waits. Submit it again later.
         result_files: where the results are: ids of files (OpenAI), empty for Anthropic.
+        request_file: the id of the uploaded file (OpenAI), empty for Anthropic.
     """
 
     id: str
@@ -121,6 +122,7 @@ class ProviderBatch:
     error: str = ""
     is_queue_full: bool = False
     result_files: tuple[str, ...] = ()
+    request_file: str = ""
 
 
 class LineKind(StrEnum):
@@ -183,10 +185,16 @@ class BatchEndpoint(Protocol):
         """Return the line of a request file, with its line end."""
         ...
 
-    async def submit(self, file: RequestFile, batch_id: str) -> ProviderBatch:
+    async def submit(self, file: RequestFile, batch_id: str, confirm: Callable[[], None]) -> ProviderBatch:
         """Upload the file and create the batch.
 
         After any error the provider may have created the batch. Call `find` before another `submit`.
+
+        Args:
+            file: the requests.
+            batch_id: our id of the batch.
+            confirm: called in a thread after the upload, directly before the provider can create the batch. If it
+                raises, the provider creates no batch.
 
         Raises:
             ProviderError: if the provider refused the batch, or its answer is missing.
@@ -232,6 +240,10 @@ class BatchEndpoint(Protocol):
         Raises:
             ProviderError: if the transfer fails. It can be repeated from its start.
         """
+        ...
+
+    async def discard(self, batch: ProviderBatch) -> None:
+        """Delete the files of an ended batch at the provider. Files that are deleted already are no error."""
         ...
 
     def lines(self, path: Path, call_ids: Collection[str]) -> Iterator[BatchLine]:

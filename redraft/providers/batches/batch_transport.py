@@ -1,7 +1,7 @@
 """The requests to a batch API, through the HTTP client of the provider of live calls."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,11 +168,12 @@ class BatchTransport:
             raise ProviderError("provider_unavailable", words) from error
 
 
-async def lines_as_array(path: Path, start: bytes, end: bytes) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as a JSON array, one line at a time."""
+async def lines_as_array(path: Path, start: bytes, end: bytes, confirm: Callable[[], None]) -> AsyncIterator[bytes]:
+    """Yield the lines of a file as a JSON array, one line at a time. `confirm` is called before the end of the array."""
     yield start
     # A line is read from the page cache, because this process has just written the file
     with path.open("rb") as file:
         for number, line in enumerate(file):
             yield b"," + line if number else line
+    await asyncio.to_thread(confirm)
     yield end

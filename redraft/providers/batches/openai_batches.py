@@ -1,11 +1,13 @@
 """The batch API of OpenAI and of servers with the same API: files of requests, and batches of them."""
 
+import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from redraft.errors import ProviderError
 from redraft.providers.batches.batch_client import BatchClient, time_of
 from redraft.providers.batches.batch_endpoint import (
     BatchCounts,
@@ -23,6 +25,7 @@ from redraft.providers.shared.replies import array_of, object_of, text_of, token
 
 OPENAI_LIMITS = BatchLimits(requests=50_000, bytes=200_000_000)
 _ID_NAME = "redraft_batch_id"
+_NOT_FOUND = 404
 _STATES = {
     **{str(state): state for state in BatchState},
     "cancelling": BatchState.CANCELING,
@@ -51,7 +54,7 @@ class OpenAIBatches(BatchClient):
         """See `BatchClient.in_line`."""
         return {"custom_id": request.call_id, "method": "POST", "url": self.url_of(body), "body": body}
 
-    async def submit(self, file: RequestFile, batch_id: str) -> ProviderBatch:
+    async def submit(self, file: RequestFile, batch_id: str, confirm: Callable[[], None]) -> ProviderBatch:
         """See `BatchEndpoint.submit`."""
         with file.path.open("rb") as requests:
             content = {
@@ -66,6 +69,7 @@ class OpenAIBatches(BatchClient):
             "completion_window": "24h",
             "metadata": {_ID_NAME: batch_id},
         }
+        await asyncio.to_thread(confirm)
         return self.batch_of(await self._transport.send(BatchCall("POST", self.path, content={"json": wanted})))
 
     async def find(
@@ -96,12 +100,24 @@ class OpenAIBatches(BatchClient):
             error=self._vendor.redact(error.message),
             is_queue_full=status == "failed" and bool(_QUEUE_FULL.search(f"{error.codes} {error.message}")),
             result_files=tuple(filter(None, files)),
+            request_file=text_of(body.get("input_file_id")),
         )
+
+    async def discard(self, batch: ProviderBatch) -> None:
+        """See `BatchEndpoint.discard`."""
+        failed: ProviderError | None = None
+        for file_id in filter(None, (batch.request_file, *batch.result_files)):
+            try:
+                await self._transport.send(BatchCall("DELETE", _path_of_file(file_id)))
+            except ProviderError as error:
+                failed = failed if error.http_status == _NOT_FOUND else error
+        if failed is not None:
+            raise failed
 
     async def write_results(self, batch: ProviderBatch, file: BinaryIO) -> None:
         """See `BatchClient.write_results`. The results without errors come first."""
         for file_id in batch.result_files:
-            path = f"files/{quote(file_id, safe='')}/content"
+            path = f"{_path_of_file(file_id)}/content"
             await self._transport.download(BatchCall("GET", path, transfer_s=TRANSFER_S, headers=ANY_TYPE), file)
             # The last line of a file may have no line end
             file.write(b"\n")
@@ -117,3 +133,7 @@ class OpenAIBatches(BatchClient):
             return LineKind.MALFORMED, None
         headers = {"x-request-id": text_of(response.get("request_id"))}
         return LineKind.ANSWERED, Answer(status, response.get("body"), headers)
+
+
+def _path_of_file(file_id: str) -> str:
+    return f"files/{quote(file_id, safe='')}"

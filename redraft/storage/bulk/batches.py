@@ -39,6 +39,7 @@ class BatchRecord:
     created_at: datetime
     ready_at: datetime | None
     submitted_at: datetime | None
+    resubmit_at: datetime | None
     expires_at: datetime | None
     ended_at: datetime | None
     next_at: datetime | None
@@ -137,6 +138,11 @@ def holds(connection: sa.Connection, batch: BatchRecord) -> bool:
     """Whether this worker still has the batch. Until the unit of work ends, no other worker can claim it."""
     is_ours = sa.and_(batches.c.id == batch.id, batches.c.lease_owner == batch.lease_owner)
     return connection.scalar(sa.select(batches.c.id).where(is_ours).with_for_update()) is not None
+
+
+def may_arrive(connection: sa.Connection, batch: BatchRecord) -> bool:
+    """Whether the provider may still get or list the batch of an interrupted submission."""
+    return query_parts.exists(connection, batches.c.id == batch.id, batches.c.resubmit_at > DbNow())
 
 
 def add_results(connection: sa.Connection, batch: BatchRecord, **amounts: int) -> None:

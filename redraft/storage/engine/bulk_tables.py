@@ -157,6 +157,8 @@ batches = sa.Table(
     sa.Column("ready_at", UtcTime),
     # The first submission, which may have failed; from then on the calls of the batch do not change
     sa.Column("submitted_at", UtcTime),
+    # Until then, the provider may get or list a batch of an interrupted submission, so it is not submitted again
+    sa.Column("resubmit_at", UtcTime),
     sa.Column("expires_at", UtcTime),
     sa.Column("ended_at", UtcTime),
     # When a worker submits or reads the batch next

@@ -270,7 +270,14 @@ def test_layers_of_a_check_that_make_no_sense_are_refused(client: httpx2.Client)
     for value, code in [("{", "invalid_json"), ("[]", "dict_type"), ('{"iter_max": 99}', None), ('{"x": 1}', None)]:
         problem = assert_problem(upload(client, ROWS, validate_only=True, defaults=value), 422, code)
         assert problem["errors"][0]["pointer"].startswith("query/defaults"), problem
-    assert_problem(upload(client, ROWS, defaults="{}"), 422, "misplaced")
+    for query in ({"defaults": "{}"}, {"delivery": "batch"}):
+        assert_problem(upload(client, ROWS, **query), 422, "misplaced")
+
+
+def test_a_check_for_batches_refuses_models_without_them(client: httpx2.Client):
+    refused = upload(client, ROWS, validate_only=True, delivery="batch", defaults='{"eval_crit": "True."}')
+    problem = assert_problem(refused, 422, "batch_unsupported")
+    assert problem["errors"][0]["pointer"] == "query/delivery"
 
 
 def test_the_bound_of_the_cost_holds(make_services: Callable[..., Services], model_server: Any):

@@ -5,7 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, update
 
+from redraft.operations.services import Services
+from redraft.storage.engine.bulk_tables import batches, runs
 from tests.cli.bulk.dataset_rows import rows_file
 from tests.model_server import ModelServer, Reply
 from tests.support.shells import Shell
@@ -100,6 +103,22 @@ def test_watching_a_run_that_has_ended_tells_its_report(office: Shell, provider:
     run_id = made(office)
     done = office.run("runs", "watch", run_id, "--min-pass-rate", "1", "--report", "r.md")
     assert (done.code, "Pass rate" in done.out, Path("r.md").exists()) == (0, True, True)
+
+
+def test_watching_a_run_in_batches_tells_its_round(
+    staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer
+) -> None:
+    provider.script(generate=[Reply(text="never", latency_s=60)])
+    run_id = office.run("eval", rows_file(2), *CRIT, "--detach").out.strip()
+    batch = {"id": "b1", "run_id": run_id, "model": "openai:writer", "round": 1, "status": "sent", "total": 5}
+    facts = {"provider_batch_id": "batch_abc", "done": 3, "failed": 1}
+    with staffed[0].database.write() as connection:
+        connection.execute(update(runs).values(delivery="batch").where(runs.c.id == run_id))
+        connection.execute(insert(batches).values(**batch, **facts))
+    watch = office.start("runs", "watch", run_id)
+    watch.wait_says("round 1: 3 of 5 calls, 1 failed · sent as batch_abc")
+    assert watch.interrupt() == 130
+    assert office.run("runs", "cancel", run_id, "--json").data["status"] == "canceled"
 
 
 def test_a_run_is_canceled_and_resumed(office: Shell, provider: ModelServer) -> None:

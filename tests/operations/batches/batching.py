@@ -35,6 +35,7 @@ def settings_of(server: ModelServer) -> dict[str, Any]:
             "via-anthropic": {"format": "anthropic", "base_url": server.anthropic_url, **endpoint},
         },
         "batch_poll_s": 0.01,
+        "batch_resubmit_s": 0.01,
     }
 
 

@@ -10,7 +10,7 @@ from redraft.storage.engine import bulk_tables
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import dataset, rows, start, work_off
 from tests.operations.driving import Driver
-from tests.support.html_pages import Reader, value_of
+from tests.support.html_pages import Reader, text_of, value_of
 
 NOW = datetime(2026, 11, 30, 6, tzinfo=UTC)
 
@@ -44,3 +44,13 @@ def test_a_form_chooses_the_delivery_and_a_copy_keeps_it(reader: Reader, service
     assert (run.delivery, bool(run.delivery_reason)) == ("live", True)
     reader.go(f"/runs/new?like={run.id}")
     assert value_of(reader.page.by_id("delivery")) == "auto"
+
+
+def test_a_preview_refuses_batches_for_a_model_without_them(reader: Reader, services: Services):
+    dataset(services, rows(2))
+    reader.go("/runs/new")
+    page = reader.press("Show the cost", {"#delivery": "batch", "#eval_crit": "True."})
+    assert (page.status, runs.list_runs(services, cursor=None, limit=9)[0]) == (422, [])
+    assert "openai has no batch endpoint" in text_of(page.by_id("delivery-error"))
+    page = reader.press("Show the cost", {"#delivery": "auto"})
+    assert "openai has no batch endpoint" in text_of(page.by_id("cost"))

@@ -71,8 +71,10 @@ class Client:
         [file] = self.files(self.requests(count, **rest))
         return file
 
-    def submit(self, file: RequestFile, batch_id: str = "batch_of_ours") -> ProviderBatch:
-        return CALLS_LOOP.run(self.endpoint.submit(file, batch_id))
+    def submit(
+        self, file: RequestFile, batch_id: str = "batch_of_ours", confirm: Callable[[], None] = lambda: None
+    ) -> ProviderBatch:
+        return CALLS_LOOP.run(self.endpoint.submit(file, batch_id, confirm))
 
     def find(self, file: RequestFile, batch_id: str = "batch_of_ours", **rest: Any) -> ProviderBatch | None:
         since = rest.pop("since", LONG_AGO)

@@ -15,6 +15,7 @@ from redraft.settings import Settings
 from tests.model_server import BatchScript, ModelServer, Reply
 from tests.model_server.batch_store import Batch
 from tests.providers.batches.conftest import Client, MakeClient
+from tests.support.receiver import Receiver
 
 LOST = Reply(fault="reset")
 
@@ -158,3 +159,31 @@ def test_a_download_that_breaks_leaves_no_file_and_can_be_repeated(client: Clien
 def test_a_batch_that_the_provider_does_not_know_is_no_transient_error(client: Client):
     error = fails(lambda: client.read(ProviderBatch("batch_x/../y", BatchState.UNKNOWN, "", BatchCounts())))
     assert (error.http_status, error.retryable) == (404, False)
+
+
+def test_results_are_never_fetched_from_another_host(make_client: MakeClient, server: ModelServer):
+    with Receiver() as elsewhere:
+        server.script(batch=BatchScript(polls=0, results_url=f"{elsewhere.url}/results"))
+        client = make_client("anthropic")
+        file = client.file()
+        assert len(client.lines(client.ended(client.submit(file)), file)) == 3
+        assert elsewhere.hits == []
+
+
+def test_a_submission_that_is_not_confirmed_creates_no_batch(client: Client, server: ModelServer):
+    class TakenOver(Exception):
+        pass
+
+    def refuse() -> None:
+        raise TakenOver
+
+    with pytest.raises((TakenOver, ProviderError)):
+        client.submit(client.file(), confirm=refuse)
+    assert server.batches() == []
+
+
+def test_the_files_of_a_batch_are_deleted_once(client: Client, server: ModelServer):
+    batch = client.ended(client.submit(client.file()))
+    for _ in range(2):
+        CALLS_LOOP.run(client.endpoint.discard(batch))
+    assert server.files() == []
