@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -31,6 +31,7 @@ from redraft.settings import Settings
 from tests.chaos.audit.provider_batches import audit_batches
 from tests.model_server import Asked, BatchScript, ModelServer, Reply, Script
 from tests.support.databases.postgres import PostgresServer
+from tests.support.databases.sqlite import create_sqlite
 from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 
@@ -42,10 +43,11 @@ _MB = 1e6
 class Responder:
     """Answers by the number of the row: some answers need two or three iterations, some are never accepted.
 
-    Of a hundred rows, one gets a transient error first, and one a permanent error.
+    With errors, of a hundred rows one gets a transient error first, and one a permanent error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_errors: bool) -> None:
+        self._has_errors = has_errors
         self._asked = Counter[tuple[str, str]]()
 
     def __call__(self, asked: Asked) -> Reply:
@@ -55,9 +57,11 @@ class Responder:
         if asked.role == "evaluate":
             scores = _SCORES[row % len(_SCORES)]
             return Reply(score=scores[min(turn, len(scores) - 1)])
-        if row % 100 == 17 and turn == 0:
+        if self._has_errors and row % 100 == 17 and turn == 0:
             return Reply(status=503)
-        return Reply(status=400) if row % 100 == 18 else Reply(text=f"The sky is blue by scattering, version {turn}.")
+        if self._has_errors and row % 100 == 18:
+            return Reply(status=400)
+        return Reply(text=f"The sky is blue by scattering, version {turn}.")
 
 
 class Worker:
@@ -81,10 +85,6 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait(timeout=60)
-
 
 @dataclass(slots=True)
 class Found:
@@ -94,8 +94,8 @@ class Found:
     seconds: float
     peak_mb: float
     results: list[tuple[Any, ...]]
-    batches: int = 0
-    problems: list[str] = field(default_factory=list[str])
+    batches: int
+    problems: list[str]
 
     def say(self, name: str) -> None:
         counts = Counter((status, reason) for _, status, reason, *_ in self.results)
@@ -114,6 +114,8 @@ def _installation(server: ModelServer, database: str, valkey: ValkeyServer) -> I
     url = postgres.url_of(postgres.create_database()) if postgres else ""
     short = {"batch_poll_s": 1.0, "retry_wait_s": 0.1, "lease_s": 10.0, "heartbeat_s": 2.0, "sweep_s": 1.0}
     with TemporaryDirectory() as folder:
+        if not postgres:
+            create_sqlite(Path(folder) / "redraft.db")
         try:
             yield settings_for(folder, server.openai_url, valkey, url, endpoints=endpoints, **short)
         finally:
@@ -124,27 +126,24 @@ def _installation(server: ModelServer, database: str, valkey: ValkeyServer) -> I
 def measure(options: argparse.Namespace, delivery: str, kills: int) -> Found:
     """Execute the run, and return its figures."""
     server, valkey = ModelServer(script=Script(keep_log=False, batch=BatchScript(polls=2))), ValkeyServer().start()
-    server.respond(Responder())
+    server.respond(Responder(has_errors=options.errors))
     with server, _installation(server, options.database, valkey) as settings:
         services = build_runtime(settings)
         # The environment has JSON
         endpoints = json.dumps(settings.model_dump(mode="json", include={"endpoints"})["endpoints"])
         worker = Worker({**environment_of(settings), "REDRAFT_ENDPOINTS": endpoints})
-        began_at = time.monotonic()
-        run_id = _start(services, options, delivery).id
-        _await_end(services, run_id, worker, kills, options.seed)
-        found = Found(
-            runs.get_run(services, run_id),
-            time.monotonic() - began_at,
-            worker.peak_mb,
-            _results(services, run_id),
-            len(server.batches()),
-            audit_batches(services.database, server.batches()),
-        )
-        worker.stop()
+        try:
+            began_at = time.monotonic()
+            run_id = _start(services, options, delivery).id
+            _await_end(services, run_id, worker, kills, options.seed)
+            seconds = time.monotonic() - began_at
+        finally:
+            worker.kill()
+        run, results = runs.get_run(services, run_id), _results(services, run_id)
+        problems = audit_batches(services.database, server.batches())
         services.close()
     valkey.remove()
-    return found
+    return Found(run, seconds, worker.peak_mb, results, len(server.batches()), problems)
 
 
 def _start(services: Services, options: argparse.Namespace, delivery: str) -> Run:
@@ -186,6 +185,7 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--kills", type=int, default=0, help="how often the worker of the batch run is killed")
     parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
+    parser.add_argument("--errors", action="store_true", help="transient and permanent errors of single calls")
     parser.add_argument("--only-batch", action="store_true", help="without the live run, and without a comparison")
     options = parser.parse_args()
     batch = measure(options, "batch", options.kills)
@@ -195,7 +195,7 @@ def main() -> None:
         "the same statuses and scores": lambda live: batch.results == live.results,
         "the audit found nothing": lambda _: not batch.problems,
     }
-    print(*batch.problems[:10], sep="\n")
+    print(*batch.problems[:10], sep="\n", end="")
     if options.only_batch:
         return
     live = measure(options, "live", 0)

@@ -1,8 +1,9 @@
-"""The time before which a batch with an interrupted submission is not submitted again."""
+"""The time before which an interrupted submission of a batch is not repeated, and an index on the open jobs of runs."""
 
 import sqlalchemy as sa
 from alembic import op
 
+from migrations.online import create_index, drop_index
 from redraft.storage.engine.columns import UtcTime
 
 revision = "0032"
@@ -13,7 +14,10 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("batches", sa.Column("resubmit_at", UtcTime()))
+    is_open = "status IN ('queued', 'running') OR stop_reason = 'answered'"
+    create_index("ix_jobs_run_open", "jobs", ["run_id", "available_at"], where=f"run_id IS NOT NULL AND ({is_open})")
 
 
 def downgrade() -> None:
+    drop_index("ix_jobs_run_open", "jobs")
     op.drop_column("batches", "resubmit_at")

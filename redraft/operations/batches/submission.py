@@ -86,7 +86,9 @@ def _ensure_lost(services: Services, batch: BatchRecord) -> None:
     with services.database.read() as connection:
         may_arrive = batches.may_arrive(connection, batch)
     if may_arrive:
-        words = f"The submission was interrupted, and the provider may list the batch until {batch.resubmit_at:%H:%M} UTC."
+        words = (
+            f"The submission was interrupted, and the provider may list the batch until {batch.resubmit_at:%H:%M} UTC."
+        )
         raise ProviderError("provider_unavailable", words)
 
 

@@ -236,7 +236,8 @@ def _room(services: Services, connection: Connection, run: RunRecord) -> int:
     window = _WITHOUT_WORKERS
     if threads:
         others = run_items.count_running_in_other_runs(connection, run.id)
-        others -= parked_steps.count_in_other_runs(connection, run.id)
+        # Counted only if necessary, because a run can have very many parked steps
+        others -= parked_steps.count_in_other_runs(connection, run.id) if others else 0
         window = max(1, int(threads * _SHARE) - others)
     is_batch = run.delivery == "batch"
     # Jobs that wait for a batch need no slot

@@ -169,7 +169,7 @@ class BatchTransport:
 
 
 async def lines_as_array(path: Path, start: bytes, end: bytes, confirm: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as a JSON array, one line at a time. `confirm` is called before the end of the array."""
+    """Yield the lines of a file as a JSON array, one line at a time. `confirm` is called before its end."""
     yield start
     # A line is read from the page cache, because this process has just written the file
     with path.open("rb") as file:

@@ -36,6 +36,7 @@ _SIZE = "octet_length(CAST(metadata AS TEXT))"
 LABELLED = {"postgresql": f"metadata <> '{{}}' AND {_SIZE} <= 1000", "sqlite": "metadata <> '{}'"}
 LONG_LABELS = f"{_SIZE} > 1000"
 _LIVE = "status IN ('queued', 'running')"
+_OPEN = f"{_LIVE} OR stop_reason = 'answered'"
 # The outcome of a job, as far as its columns show it: only the result of a continued job shows whether its answer is
 # still accepted. Queries must repeat this text exactly, because SQLite does not use the index for another text
 OUTCOME_GROUP = (
@@ -111,7 +112,9 @@ jobs = sa.Table(
     sa.CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'canceled')", name="status"),
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
     # The jobs with a next step: live jobs, and ended jobs whose answer is still evaluated
-    partial_index("ix_jobs_open", "available_at", where=f"{_LIVE} OR stop_reason = 'answered'"),
+    partial_index("ix_jobs_open", "available_at", where=_OPEN),
+    # Counts the steps of a large run that are left to do, beside those that wait for a batch
+    partial_index("ix_jobs_run_open", "run_id", "available_at", where=f"run_id IS NOT NULL AND ({_OPEN})"),
     # A covering index: sums of usage and outcomes are read from it without the table
     partial_index(
         "ix_jobs_ended",
