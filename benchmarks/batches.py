@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -106,7 +106,7 @@ class Found:
 
 
 @contextmanager
-def _installation(server: ModelServer, database: str, valkey: ValkeyServer) -> Iterator[Settings]:
+def _installation(server: ModelServer, database: str, valkey: ValkeyServer) -> Generator[Settings]:
     both = {"batches": True, "prices": {"*": {"input": 2.0, "output": 8.0}}}
     urls = {"openai": server.openai_url, "anthropic": server.anthropic_url}
     endpoints = {f"via-{name}": {"format": name, "base_url": url, **both} for name, url in urls.items()}

@@ -72,7 +72,7 @@ class BatchDelivery:
             found = self._ask(endpoint, batch)
             if found is not None and found.is_queue_full and not batch.is_canceled:
                 # The provider has ended this batch, so the next submission is another one
-                again = {"status": "ready", "provider_batch_id": None, "resubmit_at": None}
+                again: dict[str, Any] = {"status": "ready", "provider_batch_id": None, "resubmit_at": None}
                 self._delay(batch, found.error, **again)
                 _discard(endpoint, batch, found)
             elif found is not None and found.state.is_ended:
