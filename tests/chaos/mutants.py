@@ -95,9 +95,9 @@ def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) ->
         connection: Connection,
         job: JobRecord,
         advance: transitions.Advance,
-        close_changes: Sequence[Change],
+        changes: Sequence[Change],
         rows: Sequence[Rows],
-    ) -> list[str | None] | None:
+    ) -> list[Any] | None:
         now = jobs.get(connection, job.id)
         assert now is not None
         ahead = now.event_seq - job.event_seq
@@ -106,7 +106,7 @@ def _number_events_anew(as_seen: Callable[[JobRecord, JobRecord], JobRecord]) ->
             for table, added in rows
         ]
         job = replace(as_seen(job, now), event_seq=now.event_seq)
-        return advance_with(connection, job, advance, close_changes, moved)
+        return advance_with(connection, job, advance, changes, moved)
 
     transitions.advance_with = advance_late
 

@@ -28,8 +28,8 @@ from redraft.operations.jobs.submit import Ready
 from redraft.operations.request_views import parse_request
 from redraft.operations.services import Services
 from redraft.operations.steps import context
-from redraft.storage.admin import workers
 from redraft.storage.bulk import batches, run_items, runs
+from redraft.storage.bulk.run_items import Slots
 from redraft.storage.bulk.runs import RunRecord
 from redraft.storage.jobs import jobs, parked_steps
 from redraft.storage.jobs.jobs import JobRecord
@@ -39,6 +39,8 @@ log = structlog.get_logger()
 # One unit of work starts a batch and locks the run meanwhile, so the batch must be short
 _BATCH = 25
 _STOPPED_MAX = 200
+# Jobs that end within this time are replaced together. One start per ended job would double the queries of a run
+_PAUSE_S = 0.03
 # The share of all workers' slots that runs may use: the remaining slots are free for single jobs
 _SHARE = 0.75
 # If no worker is alive, a few items are started, and the first worker fills the window
@@ -108,6 +110,7 @@ class RunScheduler:
         changed.clear()
         if not self._is_closing:
             schedule_all(self._services)
+            time.sleep(_PAUSE_S)
 
     def close(self) -> None:
         """Start no further item."""
@@ -155,13 +158,15 @@ def _start_some(services: Services, run_id: str) -> bool:
         # A resumed run first gets the results that its canceled batches have, because they are paid
         if run.delivery == "batch" and batches.has_round_out(connection, run_id):
             return False
-        room = min(_BATCH, _room(services, connection, run))
+        slots = _count_slots(services, connection, run)
+        room = min(_BATCH, _room(run, slots))
         items = run_items.take_queued(connection, run, room) if room > 0 else []
         only_postponed = room > 0 and not items
         if only_postponed and _pauses.is_over(run_id):
             items = run_items.take_queued(connection, run, room, are_postponed=True)
     made = [_prepared(services, run, item) for item in items]
-    started = _stored(services, run_id, made)
+    # Without an item to start, a run can only end, and only if none of its jobs is running
+    started = _stored(services, run_id, made) if made or not slots.of_run else []
     for job in started:
         context.notify(services, context.message_of(job))
     if any(each.is_postponed for each in made):
@@ -189,7 +194,7 @@ def _send_round(services: Services, run_id: str) -> None:
 
 def _is_round_complete(connection: Connection, run: RunRecord) -> bool:
     """Whether all calls of the next round are collected: no step is left to do, and no batch is under way."""
-    if parked_steps.count_working(connection, run.id) or batches.has_round_out(connection, run.id):
+    if parked_steps.has_working(connection, run.id) or batches.has_round_out(connection, run.id):
         return False
     # A budget may not suffice for more items until the results of others are known
     return run.max_cost_nano_usd is not None or not run_items.has_startable(connection, run.id)
@@ -229,22 +234,14 @@ def _give_up(services: Services, run_id: str) -> None:
             _end_if_done(services, connection, run)
 
 
-def _room(services: Services, connection: Connection, run: RunRecord) -> int:
+def _count_slots(services: Services, connection: Connection, run: RunRecord) -> Slots:
+    return run_items.count_slots(connection, run, alive_within_s=3 * services.settings.heartbeat_s)
+
+
+def _room(run: RunRecord, slots: Slots) -> int:
     """The number of further jobs of the run that may run now. Runs leave some slots of the workers to single jobs."""
-    alive = workers.alive(connection, within_s=3 * services.settings.heartbeat_s)
-    threads = sum(worker["concurrency"] for worker in alive)
-    window = _WITHOUT_WORKERS
-    if threads:
-        others = run_items.count_running_in_other_runs(connection, run.id)
-        # Counted only if necessary, because a run can have very many parked steps
-        others -= parked_steps.count_in_other_runs(connection, run.id) if others else 0
-        window = max(1, int(threads * _SHARE) - others)
-    is_batch = run.delivery == "batch"
-    # Jobs that wait for a batch need no slot
-    running = (
-        parked_steps.count_working(connection, run.id) if is_batch else run_items.count_running(connection, run.id)
-    )
-    return min(run.max_in_flight, window) - running
+    window = max(1, int(slots.total * _SHARE) - slots.of_other_runs) if slots.total else _WITHOUT_WORKERS
+    return min(run.max_in_flight, window) - slots.of_run
 
 
 def _prepared(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
@@ -322,20 +319,28 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
         made = ()
     # Checked again under the lock of the run, since another worker may have started the same items
     queued = run_items.still_queued(connection, run_id, [each.number for each in made])
-    room = min(_room(services, connection, run), _affordable(services, connection, run, made))
+    room = min(_room(run, _count_slots(services, connection, run)), _affordable(services, connection, run, made))
     started: list[JobRecord] = []
     for each in made:
         if each.number not in queued or len(started) >= room:
             continue
-        if each.is_postponed:
-            _postpone(connection, run_id, each.errors or [], each.number)
-        elif each.errors is not None:
-            run_items.update_item(connection, run_id, each.number, status="invalid", errors=each.errors)
-        elif (job := _job_of(connection, run_id, each)) is not None:
-            run_items.update_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
+        if job := _start(connection, run_id, each):
             started.append(job)
-    _end_if_done(services, connection, run)
+    if not started:
+        _end_if_done(services, connection, run)
     return started
+
+
+def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | None:
+    """Store an item. Returns its job, or None if it has none."""
+    if each.is_postponed:
+        _postpone(connection, run_id, each.errors or [], each.number)
+    elif each.errors is not None:
+        run_items.update_item(connection, run_id, each.number, status="invalid", errors=each.errors)
+    elif (job := _job_of(connection, run_id, each)) is not None:
+        run_items.update_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
+        return job
+    return None
 
 
 def _affordable(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Prepared]) -> int:

@@ -16,7 +16,7 @@ from redraft.operations.services import Services
 from redraft.storage.admin import observations
 from redraft.storage.bulk import run_items
 from redraft.storage.engine.columns import database_time
-from redraft.storage.engine.unit_of_work import notify_after_commit
+from redraft.storage.engine.statements import Change, run
 from redraft.storage.jobs import calls, events, history, transitions
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
@@ -30,18 +30,26 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
     An answered job is complete when its answer is evaluated.
     The caller has stored the last evaluations. `job` is the record of the job before the end.
     """
-    if values is None or not needs_completion(job, values):
+    if values is None or not is_end(values):
         return
-    _observe(connection, job, values)
-    if job.run_id is not None:
-        run_items.end_item(connection, job.id, values["status"])
-        # The scheduler reads the new status of the item, so it must be notified after the commit
-        notify_after_commit(connection, "runs")
+    observe(connection, job, values)
+    for change in item_changes(job, values):
+        run(connection, change.statement, change.values)
+
+
+def item_changes(job: JobRecord, values: Mapping[str, Any]) -> list[Change]:
+    """The change of the run's item if the column values end its job, for a combined statement; otherwise none."""
+    return [run_items.end_change(job.id, values["status"])] if job.run_id is not None and is_end(values) else []
 
 
 def announce(services: Services, job: JobRecord, *, has_ended: bool) -> None:
-    """Notify the clients that wait for a job, and export the trace of an ended one. The caller has committed."""
+    """Notify the clients that wait for a job, and export the trace of an ended one. The caller has committed.
+
+    If an item of a run has ended, the scheduler of this process starts the next one.
+    """
     services.queue.wake(job.id)
+    if has_ended and job.run_id is not None:
+        services.database.changed_tables["runs"].set()
     if has_ended and services.traces is not None:
         services.traces.export(job.id, job.continuations)
 
@@ -51,18 +59,14 @@ def is_end(values: Mapping[str, Any]) -> bool:
     return values.get("stop_reason") not in {None, StopReason.ANSWERED}
 
 
-def needs_completion(job: JobRecord, values: Mapping[str, Any]) -> bool:
-    """Whether `complete` has something to store, so that one statement cannot store the step."""
-    return is_end(values) and (job.run_id is not None or _is_observed(job, values))
+def is_observed(job: JobRecord, values: Mapping[str, Any]) -> bool:
+    """Whether the column values end the job with an accepted answer, and its sources have ranks."""
+    return values.get("stop_reason") == StopReason.ACCEPTED and _has_ranked_sources(job)
 
 
-def _is_observed(job: JobRecord, values: Mapping[str, Any]) -> bool:
-    return values["stop_reason"] == StopReason.ACCEPTED and _has_ranked_sources(job)
-
-
-def _observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:
-    """Store an observation if the job ends with an accepted answer, and its sources have ranks."""
-    if not _is_observed(job, values):
+def observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -> None:
+    """Store the observation of a job that `is_observed`."""
+    if not is_observed(job, values):
         return
     returned = best_candidate(history.iterations_of(connection, job), values["result"]["best_iteration"])
     request = readable_request(job)

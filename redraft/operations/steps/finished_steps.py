@@ -17,7 +17,7 @@ from redraft.operations.calls.call_outcomes import batch_warnings
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_changes, record_outcomes, unstored_usage
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.fault_points import FaultPoint, reached
-from redraft.operations.results.completion import announce, complete, is_end, needs_completion
+from redraft.operations.results.completion import announce, is_end, is_observed, item_changes, observe
 from redraft.operations.steps.context import CLAIMED, StepContext, StepResult, message_of, notify
 from redraft.operations.steps.rate_limits import PreparedStep
 from redraft.operations.steps.step_events import started
@@ -70,21 +70,22 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
         record_outcomes(connection, step.job.id, result.outcomes)
         return False
     advance, rows = _changes_of(step, result, following, connection)
-    closed = transitions.advance_with(connection, step.job, advance, close_changes(result.outcomes), rows)
+    changes = [*close_changes(result.outcomes), *item_changes(step.job, result.values)]
+    closed = transitions.advance_with(connection, step.job, advance, changes, rows)
     if closed is None:
         record_outcomes(connection, step.job.id, result.outcomes)
         return False
     # The exception rolls back: otherwise the job would continue with a text that is not the recorded reply of its slot
     if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
         raise _CameSecond
-    complete(connection, step.job, result.values)
+    observe(connection, step.job, result.values)
     reached(FaultPoint.STORING, step.job.id)
     return True
 
 
 def _is_plain(step: StepContext, result: StepResult) -> bool:
-    """Whether one statement can store the step: it made one call, and changes no other job, run or observation."""
-    if result.values is None or needs_completion(step.job, result.values):
+    """Whether one statement can store the step: it made one call, and changes no other job and no observation."""
+    if result.values is None or is_observed(step.job, result.values):
         return False
     opened = [outcome for outcome in result.outcomes if outcome.call_id and outcome.row_update]
     return len(opened) == len(result.outcomes) == 1 and not isinstance(step.request, RescoreAnswers)
@@ -94,8 +95,9 @@ def _statement(
     step: StepContext, result: StepResult, following: PreparedStep | None, connection: Connection
 ) -> Statement:
     advance, rows = _changes_of(step, result, following, connection)
-    (outcome,), (closing,) = result.outcomes, close_changes(result.outcomes)
-    return transitions.single_advance(connection, step.job, advance, str(outcome.call_id), closing, rows)
+    (outcome,) = result.outcomes
+    changes = [*close_changes(result.outcomes), *item_changes(step.job, result.values or {})]
+    return transitions.single_advance(connection, step.job, advance, str(outcome.call_id), changes, rows)
 
 
 def _changes_of(

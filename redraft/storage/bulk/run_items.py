@@ -5,17 +5,22 @@ postponed for too long, it is canceled.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, String, Update, and_, bindparam, case, func, select, update
 
 from redraft.storage.bulk.runs import RunRecord, is_active
 from redraft.storage.engine import query_parts
+from redraft.storage.engine.admin_tables import worker_heartbeats
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
-from redraft.storage.engine.columns import text_in
+from redraft.storage.engine.columns import DbNow, text_in
 from redraft.storage.engine.query_parts import exists, fetch_all
+from redraft.storage.engine.statements import Change
 from redraft.storage.engine.tables import TOKENS, calls, evaluations, iterations, jobs
+from redraft.storage.jobs import parked_steps
 from redraft.storage.jobs.jobs import is_accepted
 
 _PAGE = 200
@@ -98,11 +103,17 @@ def update_item(connection: Connection, run_id: str, number: int, **values: Any)
     connection.execute(update(run_items).where(_is_one_of(run_id, [number])).values(**values))
 
 
-def end_item(connection: Connection, job_id: str, status: str) -> None:
-    """Store the status of an ended job for its item."""
+def end_change(job_id: str, status: str) -> Change:
+    """Return the change that stores the status of an ended job for its item."""
+    return Change(_end_statement(), {"p_item_job": job_id, "p_item_status": status})
+
+
+@cache
+def _end_statement() -> Update:
     # An item that succeeded keeps this status, because a failed continuation does not remove the answer
-    is_item = and_(run_items.c.job_id == job_id, run_items.c.status != "succeeded")
-    connection.execute(update(run_items).where(is_item).values(status=status))
+    is_item = and_(run_items.c.job_id == bindparam("p_item_job"), run_items.c.status != "succeeded")
+    ended = update(run_items).where(is_item).values(status=bindparam("p_item_status", type_=String))
+    return ended.returning(run_items.c.number)
 
 
 def end_queued(connection: Connection, run_id: str) -> None:
@@ -155,9 +166,30 @@ def count_running(connection: Connection, run_id: str) -> int:
     return query_parts.count(connection, _is_in(run_id, "running"))
 
 
-def count_running_in_other_runs(connection: Connection, run_id: str) -> int:
-    is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id)
-    return query_parts.count(connection, is_other, is_active(), run_items.c.status == "running")
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of all live workers, and how many of them jobs of the run and of other runs use."""
+
+    total: int
+    of_run: int
+    of_other_runs: int
+
+
+def count_slots(connection: Connection, run: RunRecord, *, alive_within_s: float) -> Slots:
+    """Count the slots with one statement. A job that waits for a batch uses no slot."""
+    is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run.id, is_active())
+    in_run = parked_steps.is_working(run.id) if run.delivery == "batch" else _is_in(run.id, "running")
+    concurrency = select(func.coalesce(func.sum(worker_heartbeats.c.concurrency), 0))
+    is_running = and_(is_other, run_items.c.status == "running")
+    parked = select(func.count()).where(parked_steps.is_parked_elsewhere(run.id)).scalar_subquery()
+    # Counted only if necessary, because a run can have very many parked steps
+    parked = case((select(1).where(is_running).exists(), parked), else_=0)
+    query = select(
+        concurrency.where(worker_heartbeats.c.seen_at >= DbNow(-alive_within_s)).scalar_subquery(),
+        select(func.count()).where(in_run).scalar_subquery(),
+        select(func.count()).where(is_running).scalar_subquery() - parked,
+    )
+    return Slots(*connection.execute(query).one())
 
 
 def running_jobs(connection: Connection, run_id: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.query_parts import count
+from redraft.storage.engine.query_parts import exists
 from redraft.storage.engine.tables import calls, jobs
 from redraft.storage.jobs.transitions import DUE_STEP_COLUMNS, DueStep, is_open
 
@@ -44,12 +44,17 @@ def _deadline(parked_deadline: datetime) -> DbNow:
     return DbNow((parked_deadline - _PARKED_AT).total_seconds())
 
 
-def count_working(connection: sa.Connection, run_id: str) -> int:
-    """Count the open jobs of a run whose steps are not parked."""
-    return count(connection, is_open(), jobs.c.available_at < _PARKED_AT, jobs.c.run_id == run_id)
+def has_working(connection: sa.Connection, run_id: str) -> bool:
+    """Whether a run has an open job whose step is not parked."""
+    return exists(connection, is_working(run_id))
 
 
-def count_in_other_runs(connection: sa.Connection, run_id: str) -> int:
-    """Count the parked steps of all other runs."""
+def is_working(run_id: str) -> sa.ColumnElement[bool]:
+    """Whether a job of a run is open, and its step is not parked."""
+    return sa.and_(is_open(), jobs.c.available_at < _PARKED_AT, jobs.c.run_id == run_id)
+
+
+def is_parked_elsewhere(run_id: str) -> sa.ColumnElement[bool]:
+    """Whether the step of a job of another run is parked."""
     is_other = sa.and_(jobs.c.run_id.is_not(None), jobs.c.run_id != run_id)
-    return count(connection, is_open(), jobs.c.available_at == _PARKED_AT, is_other)
+    return sa.and_(is_open(), jobs.c.available_at == _PARKED_AT, is_other)

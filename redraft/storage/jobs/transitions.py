@@ -150,25 +150,31 @@ class Advance:
 
 
 def advance_with(
-    connection: sa.Connection, job: JobRecord, advance: Advance, close_changes: Sequence[Change], rows: Sequence[Rows]
-) -> list[str | None] | None:
-    """Advance a job, close its calls and add rows, if `job` has the current lease token.
+    connection: sa.Connection, job: JobRecord, advance: Advance, changes: Sequence[Change], rows: Sequence[Rows]
+) -> list[Any] | None:
+    """Advance a job, make other changes (close its calls) and add rows, if `job` has the current lease token.
 
-    Returns the new status of each call, or None for a call that was already closed. Returns None and changes nothing if
-    another worker has the lease. Raises RuntimeError if the events in `rows` have wrong numbers.
+    Returns what each change returned: the new status of a call, or None for a call that was already closed. Returns
+    None and changes nothing if another worker has the lease. Raises RuntimeError if the events in `rows` have wrong
+    numbers.
     """
-    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), close_changes, rows)
+    found = run_all_or_none(connection, _advancing(job.id, job.lease_token, advance), changes, rows)
     if found is None:
         return None
-    last, *closed = found
+    last, *changed = found
     # Every writer of an event also changes the token, so the worker with the current token knows the last number
     if last != job.event_seq + advance.new_events:
         raise RuntimeError(f"The events of job {job.id} are numbered to {last}, not from {job.event_seq}.")
-    return closed
+    return changed
 
 
 def single_advance(
-    connection: sa.Connection, job: JobRecord, advance: Advance, call_id: str, closing: Change, rows: Sequence[Rows]
+    connection: sa.Connection,
+    job: JobRecord,
+    advance: Advance,
+    call_id: str,
+    changes: Sequence[Change],
+    rows: Sequence[Rows],
 ) -> driver.Statement:
     """Return a PostgreSQL statement that does the same as `advance_with`, for a step of one call.
 
@@ -177,7 +183,7 @@ def single_advance(
     """
     change = _advancing(job.id, job.lease_token, advance, is_single=True)
     change = Change(change.statement, {**change.values, "p_call": call_id, "p_last_event": job.event_seq})
-    return all_or_none(connection, change, [closing], rows)
+    return all_or_none(connection, change, changes, rows)
 
 
 def _advancing(job_id: str, token: int, advance: Advance, *, is_single: bool = False) -> Change:

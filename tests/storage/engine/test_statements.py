@@ -207,7 +207,7 @@ def test_a_step_of_one_call_is_stored_by_one_statement_or_not_at_all(
     def stores(job: JobRecord) -> bool:
         def statement(connection: Connection) -> Statement:
             rows, closing = step_rows(connection, job), calls.close_change(call, OK)
-            return transitions.single_advance(connection, job, advance_of(), call, closing, rows)
+            return transitions.single_advance(connection, job, advance_of(), call, [closing], rows)
 
         row = group_commit.execute(job.id, statement)
         return row is not None and row[0] is not None
