@@ -38,7 +38,8 @@ def drafting_job(shared: SharedRequest, rows: Sequence[FailingRow], failures: Ma
     }
     fields: dict[str, Any] = {"reasons": _TEXT, **dict.fromkeys(shared.texts, _TEXT)}
     if criteria:
-        fields["rubric"] = {"type": "array", "items": object_schema(id=_TEXT, text=_TEXT)}
+        names = {"type": "string", "enum": [each.id for each in shared.shown_criteria]}
+        fields["rubric"] = {"type": "array", "items": object_schema(id=names, text=_TEXT)}
     return {
         "instruct": render_template(_TASK.read_text("utf-8"), **values),
         "answer_schema": object_schema(**fields),

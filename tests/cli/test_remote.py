@@ -185,7 +185,7 @@ def test_it_uploads_and_runs_rows(remote: Shell, office: Shell, provider: ModelS
 def test_it_improves_the_request_of_a_run(remote: Shell, provider: ModelServer, tmp_path: Path) -> None:
     rows = tmp_path / "both sides.jsonl"
     rows.write_text("".join(json.dumps({"custom_id": name, "instruct": "Say why."}) + "\n" for name in "abcdef"))
-    draft = {"reasons": "It was too long.", "resp_format": "One word.", "rubric": []}
+    draft: dict[str, Any] = {"reasons": "It was too long.", "resp_format": "One word.", "rubric": []}
     provider.respond(lambda asked: Reply(json.dumps(draft) if "reasons" in str(asked.schema) else "A long answer."))
     fields = {"rubric": [{"id": "short", "kind": "check", "check": {"kind": "max_words", "value": 1}}], "iter_max": 1}
     run = remote.run("eval", str(rows), "--defaults", json.dumps(fields), "--json").data["run"]["id"]
