@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -26,28 +27,33 @@ _DEADLINE_S = 86_400
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the chosen arms, store their jobs, and print the figures. Arms whose jobs are stored are not run again."""
+    """Run the chosen arms, store their jobs, and print the figures. Jobs that are stored are not run again."""
     options = _parse(arguments)
     picked = tasks(options.half)[:: options.every]
     jobs = _stored(options.output, {task.id for task in picked})
-    wanted = len(picked) * options.repeat
-    left = [arm for arm in ARMS if arm.name in options.arms and sum(job.arm == arm.name for job in jobs) < wanted]
-    if left:
+    done = Counter((job.arm, job.task) for job in jobs)
+    chosen = [arm for arm in ARMS if arm.name in options.arms]
+    left = {arm: [task for task in picked if done[arm.name, task.id] < options.repeat] for arm in chosen}
+    if any(left.values()):
         with server() as redraft:
-            for arm in left:
-                made = _run(redraft, arm, picked, options)
-                _store(options.output, made)
-                jobs = [job for job in jobs if job.arm != arm.name] + made
-                print(f"{arm.name}: {sum(job.is_right for job in made)} right", file=sys.stderr)
-    print(table(jobs, ARMS, options.baseline))
+            for arm in chosen:
+                if left[arm]:
+                    made = _run(redraft, arm, left[arm], options)
+                    _store(options.output, made)
+                    jobs += made
+    print(table(_newest(jobs), ARMS, options.baseline))
+
+
+def _newest(jobs: Sequence[Job]) -> list[Job]:
+    """Leave out the jobs that were run again."""
+    return list({(job.arm, job.task, job.repeat): job for job in jobs}.values())
 
 
 def _stored(file: Path | None, ids: Collection[str]) -> list[Job]:
-    """Read the jobs of these tasks. The jobs of an arm that was run again replace the earlier ones."""
     if file is None or not file.exists():
         return []
     jobs = [Job(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
-    return list({(job.arm, job.task, job.repeat): job for job in jobs if job.task in ids}.values())
+    return [job for job in _newest(jobs) if job.task in ids]
 
 
 def _store(file: Path | None, jobs: Sequence[Job]) -> None:

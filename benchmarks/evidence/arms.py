@@ -33,7 +33,7 @@ def _told_by_feedback(task: Task) -> Row:
     return {**row, "instruct": task.brief, "rubric": unnamed}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Arm:
     """One way to spend the calls. `rows` decides who evaluates; `fields` replace those of each row."""
 
