@@ -131,8 +131,8 @@ def _draft(backend: "Backend", run: "Run", shared: "SharedRequest", model: str |
         words = "Each answer of the rows for drafts was accepted, so there is nothing to improve."
         raise Invalid(words, code="nothing_to_improve")
     body = drafting_job(shared, failing, count_failures(backend.outcomes(run.id)))
-    limits = {"limits": {"max_cost_usd": max_cost}} if max_cost else {}
-    request = check(GenerateAnswer, {**body, "model": model, "metadata": {_LABEL: run.id}, **limits})
+    own = {"model": model, "metadata": {_LABEL: run.id}, "limits": {"max_cost_usd": max_cost}}
+    request = check(GenerateAnswer, {**body, **own})
     backend.check_request(request)
     with output.status(f"Drafting from {len(failing)} answers that were not accepted …"):
         with backend.worker_beside() as keep_alive, interrupted_by_sigterm():
@@ -141,7 +141,8 @@ def _draft(backend: "Backend", run: "Run", shared: "SharedRequest", model: str |
                 for _ in backend.follow(job.id, 0, keep_alive, request.limits.deadline_s):
                     pass
             except KeyboardInterrupt:
-                backend.cancel_job(job.id)
+                if backend.cancels:
+                    backend.cancel_job(job.id)
                 raise
         job = backend.get_job(job.id)
     output.say(f"Drafted by {job.id}: {output.usage_text(job.usage)}", "dim")
