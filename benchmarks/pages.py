@@ -190,6 +190,7 @@ def _paths(count: int) -> list[tuple[str, str]]:
         ("… that do not meet a criterion, with a label", "/jobs?not_met=The+answer+is+brief.&metadata.team=7"),
         ("… that do not meet an unknown criterion", "/jobs?not_met=none"),
         ("… with two labels of old jobs", "/jobs?metadata.old=1&metadata.team=7"),
+        ("… accepted, with a label of the older half", "/jobs?metadata.old=1&outcome=accepted"),
         *((f"… all by {sort}", f"/jobs?sort={sort}") for sort in ("best", "worst", "cost", "duration")),
         ("… all by cost, in the middle", f"/jobs?sort=cost&after={deep}"),
         ("… accepted, by cost", "/jobs?sort=cost&outcome=accepted"),

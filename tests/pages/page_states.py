@@ -6,14 +6,17 @@ from typing import Any
 from pydantic import SecretStr
 
 from redraft.domain.bulk.run_requests import CreateRun
+from redraft.domain.bulk.schedule_requests import CreateSchedule, RunGates
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.admin.deliveries import Deliverer
 from redraft.operations.bulk import runs, scheduler
 from redraft.operations.jobs import lifecycle, queries
+from redraft.operations.schedules import run_schedules
 from redraft.operations.services import Services
+from redraft.storage.admin import tunings
 from tests.support.receiver import LOOPBACK, SECRET, Receiver
 from tests.support.shells import drain
-from tests.support.showcase import CRITERIA, LONG, submitted, uploaded
+from tests.support.showcase import CRITERIA, JUDGE, LONG, submitted, uploaded
 
 SETTINGS: dict[str, Any] = {"webhook_secret": SecretStr(SECRET), "webhook_allow_private": LOOPBACK}
 _FAILS = "Tell a customer how to delete an account."
@@ -32,6 +35,7 @@ class States:
     long: str
     call: str
     run: str
+    schedule: str
 
 
 def add_states(services: Services, receiver: Receiver) -> States:
@@ -66,4 +70,9 @@ def add_states(services: Services, receiver: Receiver) -> States:
     run, _ = runs.create_run(services, CreateRun.model_validate(body))
     call = queries.list_calls(services, long)[0].id
     scheduler.schedule_all(services)
-    return States(failed, canceled, long, call, run.id)
+    schedule = CreateSchedule(cron="0 6 * * mon-fri", run=CreateRun.model_validate(body), gates=RunGates())
+    example = {"task": _FAILS, "criteria": CRITERIA, "answer": "Write to us.", "passes": False, "reason": "No steps."}
+    tuning = {"id": "tun_1", "evaluator_model": JUDGE, "profile": "criteria", "examples": [example]}
+    with services.database.write() as connection:
+        tunings.add(connection, [tuning])
+    return States(failed, canceled, long, call, run.id, run_schedules.create_schedule(services, schedule).id)

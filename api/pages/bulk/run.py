@@ -19,6 +19,7 @@ from api.routes.bulk.run_results import ItemStatus
 from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
+from redraft.operations.admin.readiness import alive_workers
 from redraft.operations.bulk import deletion, run_listing, runs
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_listing import ItemFilter, ItemPage
@@ -50,6 +51,7 @@ async def show_run(request: Request, context: ContextOf, run_id: str, report: Li
         "sections": sections,
         # The page is not refreshed while it shows a report, because a person may be reading it
         "is_live": not view.has_ended and body is None,
+        "lacks_worker": not view.has_ended and not await run_in_threadpool(alive_workers, context.services),
         "settings": _settings(view.run),
         "rate": share(view.run.counts.accepted, view.run.counts.succeeded),
     }

@@ -42,8 +42,13 @@ def show_schedule(request: Request, services: ServicesOf, schedule_id: str) -> R
 
 def _draw(key: str, title: str, runs: Sequence[ScheduledRun], values: dict[str, float]) -> Markup | None:
     """Draw a figure of each run. None if fewer than two runs have it."""
+    is_one_day = len({run.tick.tick.date() for run in runs}) == 1
     columns = [
-        Column(run.line.created_at.strftime("%m-%d"), f"{values[run.line.id]:.2f}", {"accepted": values[run.line.id]})
+        Column(
+            run.tick.tick.strftime("%H:%M" if is_one_day else "%m-%d"),
+            f"{values[run.line.id]:.2f}",
+            {"accepted": values[run.line.id]},
+        )
         for run in runs
         if run.line.id in values
     ]

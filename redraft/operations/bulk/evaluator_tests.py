@@ -1,9 +1,10 @@
 """Reads the tests of evaluators. A test is a run whose rows are the built-in probes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from redraft.caching import cached_once
 from redraft.domain.jobs.requests import DEFAULT_PROFILE
 from redraft.domain.probes.probe_answers import TEST_LABEL, evaluators_of_test
 from redraft.domain.probes.report import ProbeResult, report_probes
@@ -31,10 +32,27 @@ class EvaluatorTest:
         return [each for each in self.probes if each.result == "failed"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The run of a finished test: a key of the caches below. A run that is resumed ends again, at another time."""
+
+    run_id: str
+    finished_at: datetime | None
+    run: RunRecord = field(compare=False)
+    services: Services = field(compare=False)
+
+    @property
+    def evaluator(self) -> tuple[str, str]:
+        return evaluators_of_test(self.run.defaults), self.run.defaults.get("profile", DEFAULT_PROFILE)
+
+
 def list_tests(services: Services) -> list[EvaluatorTest]:
     """The latest test of each evaluator with each version of a profile, newest first."""
-    found = {_key(run, version): (run, version) for run, version in reversed(_tests(services))}
-    tests = [_test(services, run, version) for run, version in found.values()]
+    found = {(each.evaluator, version): each for each in reversed(_ended(services)) if (version := _version(each))}
+    tests = [
+        EvaluatorTest(each.run_id, *each.evaluator, version, each.run.created_at, _probes(each))
+        for (_, version), each in found.items()
+    ]
     return sorted(tests, key=lambda test: test.tested_at, reverse=True)
 
 
@@ -43,33 +61,37 @@ def warnings_about(services: Services, evaluators: Iterable[tuple[str, str]]) ->
 
     `evaluators` are pairs of the full name of an evaluator, or the joined names of a panel, and a profile.
     """
-    tests = _tests(services)
-    return [words for each in dict.fromkeys(evaluators) if tests and (words := _warning(services, tests, *each))]
+    tests = _ended(services)
+    return [words for each in dict.fromkeys(evaluators) if (words := _warning(services, tests, *each))]
 
 
-def _warning(services: Services, tests: Sequence[tuple[RunRecord, str]], name: str, profile: str) -> str | None:
-    known = next((each for each in services.profiles.all() if each.name == profile), None)
-    key = (name, profile, known.version if known else "")
-    found = next((pair for pair in tests if _key(*pair) == key), None)
-    failed = _test(services, *found).failed if found else []
+def _warning(services: Services, tests: Sequence[_Ended], name: str, profile: str) -> str | None:
+    of_evaluator = [each for each in tests if each.evaluator == (name, profile)]
+    if not of_evaluator:
+        return None
+    current = next((each.version for each in services.profiles.all() if each.name == profile), "")
+    latest = next((each for each in of_evaluator if _version(each) == current), None)
+    failed = [each for each in _probes(latest) if each.result == "failed"] if latest else []
     if not failed:
         return None
     listed = "; ".join(f"{each.title.lower()} ({each.flips} of {each.pairs} pairs)" for each in failed)
     return f"{name} failed probes of evaluators, so its verdicts may be wrong: {listed}."
 
 
-def _tests(services: Services) -> list[tuple[RunRecord, str]]:
-    """The finished tests with their profile versions, newest first."""
+def _ended(services: Services) -> list[_Ended]:
+    """The finished tests, newest first."""
     with services.database.read() as connection:
-        runs = [run for run in stored.list_tests(connection, TEST_LABEL, limit=_TESTS_MAX) if run.status == "succeeded"]
-        versions = stored.versions_of(connection, [run.id for run in runs])
-    return [(run, versions[run.id]) for run in runs if run.id in versions]
+        runs = stored.list_tests(connection, TEST_LABEL, limit=_TESTS_MAX)
+    return [_Ended(run.id, run.finished_at, run, services) for run in runs if run.status == "succeeded"]
 
 
-def _key(run: RunRecord, version: str) -> tuple[str, str, str]:
-    return evaluators_of_test(run.defaults), run.defaults.get("profile", DEFAULT_PROFILE), version
+# Every view of a job asks for the failed probes of its evaluator, and the result of a finished test does not change
+@cached_once(maxsize=_TESTS_MAX)
+def _version(test: _Ended) -> str | None:
+    with test.services.database.read() as connection:
+        return stored.version_of(connection, test.run_id)
 
 
-def _test(services: Services, run: RunRecord, version: str) -> EvaluatorTest:
-    probes = report_probes(run_results.outcomes(services, run.id))
-    return EvaluatorTest(run.id, *_key(run, version), run.created_at, probes)
+@cached_once(maxsize=_TESTS_MAX)
+def _probes(test: _Ended) -> Sequence[ProbeResult]:
+    return report_probes(run_results.outcomes(test.services, test.run_id))

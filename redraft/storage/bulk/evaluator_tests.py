@@ -1,7 +1,5 @@
 """Finds the runs that test evaluators, and the evaluator and the profile version of their evaluations."""
 
-from collections.abc import Sequence
-
 from sqlalchemy import Connection, func, select
 
 from redraft.storage.bulk.runs import RunRecord
@@ -17,14 +15,14 @@ def list_tests(connection: Connection, label: str, *, limit: int) -> list[RunRec
     return [RunRecord(**row) for row in fetch_all(connection, list_newest(runs, None, limit - 1, is_test))]
 
 
-def versions_of(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the version of the profile by run id: the version of most of its evaluations."""
-    number = func.count().label("number")
+def version_of(connection: Connection, run_id: str) -> str | None:
+    """Return the version of the profile of a test: the version of most of its evaluations."""
     query = (
-        select(jobs.c.run_id, evaluations.c.profile_version, number)
-        .join(evaluations, evaluations.c.job_id == jobs.c.id)
-        .where(jobs.c.run_id.in_(run_ids), evaluations.c.profile_version.is_not(None))
-        .group_by(jobs.c.run_id, evaluations.c.profile_version)
-        .order_by(number)
+        select(evaluations.c.profile_version)
+        .join(jobs, jobs.c.id == evaluations.c.job_id)
+        .where(jobs.c.run_id == run_id, evaluations.c.profile_version.is_not(None))
+        .group_by(evaluations.c.profile_version)
+        .order_by(func.count().desc())
+        .limit(1)
     )
-    return {row["run_id"]: row["profile_version"] for row in fetch_all(connection, query)}
+    return connection.scalar(query)

@@ -1,4 +1,4 @@
-"""The titles of the pages of runs: the state, the name and the page."""
+"""The titles of the pages of runs: the state, the name and the page. A run without a worker says so."""
 
 from redraft.operations.bulk import runs
 from redraft.operations.services import Services
@@ -6,6 +6,7 @@ from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import rows, start, work_off
 from tests.operations.driving import Driver
 from tests.support.html_pages import Reader
+from tests.support.showcase import beat
 
 
 def title_of(reader: Reader, path: str) -> str:
@@ -28,3 +29,10 @@ def test_titles_tell_state_name_and_page(reader: Reader, services: Services, mod
     assert title_of(reader, f"/runs/{goes_on.id}") == "✗ goes on · Run"
     assert title_of(reader, f"/runs/{goes_on.id}/resume").startswith("✗ goes on · Resume")
     assert title_of(reader, compared) == "✓ goes on against done · Comparison"
+
+
+def test_an_unfinished_run_says_that_no_worker_is_alive(reader: Reader, services: Services):
+    run = start(Driver(services), rows(1))
+    assert "No worker is alive." in reader.go(f"/runs/{run.id}").text
+    beat(services)
+    assert "No worker is alive." not in reader.go(f"/runs/{run.id}").text

@@ -29,7 +29,7 @@ def test_the_trend_shows_the_runs_of_a_schedule_and_their_gates(
     assert newest[0] == "2026-11-30 07:00 UTC"
     assert (newest[2].split()[0], newest[3]) == ("0", "0.300")
     assert (oldest[2].split()[0], oldest[3]) == ("100", "0.900")
-    assert newest[5].startswith("Not passed: 0 of 2 items accepted")
+    assert newest[5].startswith("✗ Not passed: 0 of 2 items accepted")
     assert page.source.count("<svg") >= 2
 
 
