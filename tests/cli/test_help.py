@@ -9,6 +9,8 @@ from typer.core import TyperGroup
 from redraft.cli.commands import app
 from tests.support.shells import Shell
 
+SHELL = Shell({"COLUMNS": "80"})
+
 
 def commands(group: TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """The words of each command, and the choices that its options name."""
@@ -20,10 +22,8 @@ def commands(group: TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 
 @pytest.mark.parametrize(("path", "choices"), list(commands(typer.main.get_group(app))), ids=str)
-def test_help_fits_80_columns_with_whole_choices_and_bare_flags(
-    shell: Shell, path: tuple[str, ...], choices: list[str]
-) -> None:
-    done = shell.run(*path, "--help", COLUMNS="80")
+def test_help_fits_80_columns_with_whole_choices_and_bare_flags(path: tuple[str, ...], choices: list[str]) -> None:
+    done = SHELL.run(*path, "--help")
     assert done.code == 0
     assert "<bool>" not in done.out
     assert [each for each in choices if each not in done.out] == []
@@ -33,13 +33,13 @@ def test_help_fits_80_columns_with_whole_choices_and_bare_flags(
 
 
 @pytest.mark.parametrize("command", ["ask", "eval"])
-def test_help_names_the_defaults_of_a_job(shell: Shell, command: str) -> None:
-    out = " ".join(shell.run(command, "--help", COLUMNS="80").out.split())
+def test_help_names_the_defaults_of_a_job(command: str) -> None:
+    out = " ".join(SHELL.run(command, "--help").out.split())
     for words in ("(default: 3)", "(default: 0.8)", "(default: REDRAFT_MODEL)", "(default: revise)", "(default: 600)"):
         assert words in out
 
 
 @pytest.mark.parametrize("group", ["jobs", "runs", "datasets", "observations", "models", "profiles", "keys", "db"])
-def test_the_list_of_commands_cuts_no_summary(shell: Shell, group: str) -> None:
-    lines = shell.run(group, "--help", COLUMNS="80").out.partition("Commands:")[2].splitlines()
+def test_the_list_of_commands_cuts_no_summary(group: str) -> None:
+    lines = SHELL.run(group, "--help").out.partition("Commands:")[2].splitlines()
     assert [line for line in lines if line.endswith(("...", "…"))] == []
