@@ -37,7 +37,7 @@ def _is_wanted() -> bool:
         return False
     end_with_parent(min(settings.shutdown_grace_s, _ORPHAN_GRACE_S))
     if settings.is_embedded_database:
-        # Our guard has the lock of the folder, so no other worker is alive
+        # Our guard holds the lock of the database's folder, so no other worker of this database is alive
         take_over(services)
     return True
 

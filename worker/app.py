@@ -30,7 +30,7 @@ from worker.watchdog import CHECKS_PER_PERIOD, Watchdog
 
 log = structlog.get_logger()
 
-# The part of the grace period for webhooks that are still being sent at the end
+# At the end of the grace period, the process waits for the webhooks in flight for at most this time
 _LAST_DELIVERIES_S = 3.0
 
 settings = load_settings_or_exit()
@@ -47,7 +47,7 @@ celery_app.conf.update(
 
 
 def begin_step(message: StepMessage) -> Future[None]:
-    """Begin a step and the next steps of its job. The future is done when this worker does no further step."""
+    """Begin a step and the next steps of its job. The future is done when this worker leaves the job."""
     step = engine.start(message.job_id, _work_on(message))
     step.add_done_callback(_log_failure)
     return step

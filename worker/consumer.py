@@ -96,8 +96,8 @@ class StepTask(Task[Any, Any]):
 class EnginePool(BasePool):
     """Runs tasks on the engine. A task returns when its step has begun, and counts as running until its step ends.
 
-    While as many steps run as the worker's concurrency allows, the worker takes no message
-    (`worker_disable_prefetch`). Each end of a step wakes the worker, because a timer would do so up to a second later.
+    The worker takes no message while the maximum number of steps is running (`worker_disable_prefetch`). Each end of a
+    step wakes the worker, because a timer would do so up to a second later.
     """
 
     limit: int

@@ -15,13 +15,14 @@ _PULSES = 8
 def end_when_frozen(after_s: float, arguments: list[str], is_alive: Callable[[], bool] = lambda: True) -> None:
     """Exit with 1 and a traceback of each thread if no Python thread runs for `after_s`.
 
-    The timer is a thread of faulthandler, which does not need the interpreter's lock. If this process has a guard, the
-    guard gets signs of life. It kills a process that cannot exit itself, such as a process that SIGSTOP has stopped.
+    The timer is a thread of faulthandler, which does not need the interpreter's lock. If this process has a guard, this
+    function also sends signs of life to the guard. When they stop, the guard kills the process: a process that SIGSTOP
+    has stopped cannot end itself.
 
     Args:
         after_s: the time without a running Python thread, in seconds.
         arguments: the arguments of this process, which name the file descriptor for the signs of life.
-        is_alive: while it returns false, this process counts as frozen, too.
+        is_alive: this process also counts as frozen while `is_alive` returns false.
     """
     threading.Thread(target=_postpone, args=(after_s, pulse_of(arguments), is_alive), name="pulse", daemon=True).start()
 

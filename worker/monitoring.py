@@ -23,8 +23,8 @@ class Monitor:
     def watch(self, message: StepMessage) -> Watched:
         """Report the step that is executed in this context. Without monitoring, nothing is sent or computed.
 
-        The context yields a function that gets the stored result. Without a result, the step counts as failed, because
-        its lease was lost.
+        The context yields a function that must be called with the stored result. Without a call, the step is reported
+        as failed: it has raised an exception or lost its lease, so nothing was stored.
         """
         dispatcher = getattr(self._consumer, "event_dispatcher", None)
         # A dispatcher without the group `task` sends only the heartbeats of the worker
@@ -51,7 +51,7 @@ class Monitor:
 
     def _send(self, kind: str, step_id: str, **facts: Any) -> None:
         dispatcher = self._consumer.event_dispatcher
-        # None while the consumer reconnects. Then the event is lost, like Celery's own events
+        # None while the consumer reconnects. The event is then lost, as Celery's own events would be
         if dispatcher is not None:
             dispatcher.send(kind, uuid=step_id, **facts)
 
@@ -84,7 +84,7 @@ def _outcome_of(stored: StepResult) -> tuple[str, str]:
 
 
 def _error_of(stored: StepResult) -> ProviderError | None:
-    """Return the error of the last failed call, if no call of the step has a reply or the job ended with an error."""
+    """Return the error of the last failed call if no call has a reply, or if the job ended with an error; else None."""
     failed = [outcome.error for outcome in stored.outcomes if outcome.error is not None]
     has_reply = any(outcome.text is not None or outcome.cut for outcome in stored.outcomes)
     return failed[-1] if failed and (not has_reply or (stored.values or {}).get("error")) else None

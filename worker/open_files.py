@@ -16,7 +16,7 @@ _CALLS_PER_STEP = 4
 def allow_descriptors(concurrency: int) -> None:
     """Raise the limit of open files to what the steps of this process need. Warn if the hard limit is too low.
 
-    Many systems start processes with a soft limit of 1,024, with which calls fail at a high concurrency.
+    Many systems start processes with a soft limit of 1,024. At a high concurrency, calls would fail with this limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = min(_finite(hard), _CALLS_PER_STEP * concurrency + _OTHERS)

@@ -35,7 +35,7 @@ class Quarantine:
             return 0 if self._is_closed else _PLACES - len(self._processes)
 
     def admit(self, message: StepMessage) -> None:
-        """Start `python -m worker.single_step` for this step. Its claim decides whether the step is executed."""
+        """Start `python -m worker.single_step` for this step. The process executes the step only if it can claim it."""
         step = [message.step.value, message.job_id, str(message.step_no)]
         with self._lock:
             running = self._processes.get(message.job_id)

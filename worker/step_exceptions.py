@@ -1,4 +1,4 @@
-"""Handles exceptions of a step. Provider failures are no exceptions here, because steps store them as outcomes."""
+"""Handles exceptions of a step. A failure of a provider raises no exception here, because the step stores it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

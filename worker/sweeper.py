@@ -37,7 +37,7 @@ class Sweeper:
             suspects_max=self._quarantine.free_places,
         )
         retention.forget_some(self._services)
-        # So jobs make progress without a broker, but more slowly
+        # Executed here, so that jobs make progress without a broker, but more slowly
         room = self._services.settings.worker_concurrency - self._holder.in_flight
         for message in leftovers.undelivered[: max(0, room)]:
             self._begin_step(message)

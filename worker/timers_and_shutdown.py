@@ -17,7 +17,7 @@ from redraft.operations.steps.leases import LeaseHolder
 
 log = structlog.get_logger()
 
-# Reserved at the end of the grace period to release the leases: the smaller of these seconds and this share.
+# The end of the grace period is reserved for releasing the leases: these seconds, or this share if it is shorter.
 _RELEASE_S, _RELEASE_PART = 2.0, 0.25
 
 
@@ -86,7 +86,7 @@ class Schedule:
         """Release the leases and end the process after the grace period. Celery would wait for its threads for ever."""
         grace_s = self._services.settings.shutdown_grace_s
         deadline = time.monotonic() + grace_s - min(_RELEASE_S, _RELEASE_PART * grace_s)
-        # The check is repeated, because a step that was claimed during the signal counts as in flight only later
+        # The check is repeated, because a step that is claimed while the signal arrives counts as in flight only later
         while not self._stopping.wait(0.05):
             if self._holder.in_flight and time.monotonic() >= deadline:
                 log.warning("grace_is_over", in_flight=self._holder.in_flight)
@@ -128,7 +128,7 @@ class Schedule:
         self._heartbeat.is_wanted.set()
 
     def is_beating(self) -> bool:
-        """Whether the thread of the heartbeat makes progress. An outage of the database does not count."""
+        """Whether the thread of the heartbeat makes progress. It does so during an outage of the database, too."""
         return time.monotonic() - self._beat_at < _HUNG_S + 2 * self._services.settings.heartbeat_s
 
     def _beat(self) -> None:

@@ -1,6 +1,6 @@
 """Named fault points between the stages of a step, where the chaos tests kill or stop a process.
 
-Only code can set a watcher, and no setting: `python -m tests.chaos.worker` is a worker with a watcher.
+Only code can set a watcher; no setting does. `python -m tests.chaos.worker` is a worker with a watcher.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class FaultPoint(StrEnum):
     SUBMITTED = "submitted"
     """The job is committed, no worker is notified yet."""
     CLAIMING = "claiming"
-    """In the unit of work that claims and reserves, before its commit."""
+    """In the unit of work that claims the step and reserves its calls, before the commit."""
     CLAIMED = "claimed"
     """After that commit, before any call."""
     KEPT = "kept"
@@ -23,9 +23,9 @@ class FaultPoint(StrEnum):
     PARKED = "parked"
     """The calls of a step wait for a batch."""
     CALLED = "called"
-    """The replies are received and paid, nothing is stored."""
+    """The replies are received and must be paid, but nothing is stored."""
     STORING = "storing"
-    """In the unit of work that stores them and advances the job, before anything is committed."""
+    """In the unit of work that stores the replies and advances the job, before the commit."""
     STORED = "stored"
     """After that commit, before any worker is notified."""
     NOTIFIED = "notified"
@@ -42,7 +42,7 @@ _watchers: list[Watcher] = []
 
 
 def watch(watcher: Watcher) -> None:
-    """Call `watcher(boundary, job_id)` from now on, in the thread that reaches a fault point."""
+    """Call `watcher(fault_point, job_id)` from now on, in the thread that reaches a fault point."""
     _watchers.append(watcher)
 
 

@@ -35,7 +35,7 @@ def readable_request(job: JobRecord) -> AnyRequest | None:
 
 
 def structure_of(request: AnyRequest) -> Structure | None:
-    """The named structure that the answer must have; None if there is none."""
+    """The named structure that the answer must have; None if the request names no structure."""
     named = request.answer_schema if isinstance(request, GenerateAnswer) else None
     if isinstance(named, str):
         return named
@@ -43,7 +43,7 @@ def structure_of(request: AnyRequest) -> Structure | None:
 
 
 def schema_of(request: AnyRequest) -> Mapping[str, Any] | None:
-    """The JSON Schema that the answer must match; None if there is none."""
+    """The JSON Schema that the answer must match; None if the answer may be any text."""
     own = None if isinstance(request, EvaluateAnswer) else request.answer_schema
     if isinstance(own, Mapping):
         return own
@@ -69,7 +69,7 @@ def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
 
 
 def _is_yes_no(request: AnyRequest, profiles: Profiles) -> bool:
-    """Whether an evaluation only says yes or no: the profile has a pass flag, or the rubric one binary criterion."""
+    """Whether an evaluation only says yes or no: the profile has a pass flag, or the rubric is one binary criterion."""
     if request.rubric:
         scoring = [criterion for criterion in request.rubric if criterion.weight]
         return len(scoring) == 1 and scoring[0].kind != "scale"

@@ -48,7 +48,7 @@ def list_templates(services: Services) -> list[GeneratorTemplate]:
 
 
 def template_of(services: Services, request: AnyRequest, *, is_new: bool = False) -> GeneratorTemplate | None:
-    """Return the template that a request names, or None.
+    """Return the template that a request names; None if the request names no template.
 
     Raises Invalid (`unknown_template`) if there is no such template, or if it was deleted and the request is new.
     """

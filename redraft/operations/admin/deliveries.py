@@ -122,7 +122,7 @@ class Deliverer:
         self._is_closing = True
 
     def finish(self, within_s: float) -> bool:
-        """Wait for the deliveries in flight. False if some did not end in time; another worker sends them again."""
+        """Wait for the deliveries in flight. Return whether all ended in time. Another worker repeats the others."""
         return self._slots.wait_empty(within_s)
 
     def _claim(self) -> list[ClaimedDelivery]:
@@ -183,7 +183,7 @@ def _attempt(services: Services, claimed: ClaimedDelivery, slots: DeliverySlots)
     # The address is not allowed, and no retry changes that
     except Forbidden as error:
         return _failed(error.message)
-    # This worker has no secret to sign with. Another worker may have one, so the delivery is tried again
+    # This worker has no secret to sign with. Another worker may have a secret, so the delivery is tried again
     except Invalid as error:
         return _reschedule(claimed, error.message)
     except Unavailable as error:

@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Selects jobs that ended before a time, and have one of the statuses. Without statuses it selects all of them."""
+    """Selects the jobs that ended before a time, with one of the statuses, or with any status if none is given."""
 
     before: datetime
     statuses: tuple[str, ...]
@@ -106,7 +106,7 @@ def prune_drafts(services: Services, what: Retention) -> int:
 
 
 def in_batches(services: Services, remove: Callable[[Connection, int], int]) -> int:
-    """Call `remove` with a maximum of rows until it deletes none. Returns the number of deleted rows."""
+    """Call `remove` with the maximum number of rows until it deletes no row. Returns the number of deleted rows."""
     size, total = _BATCH, 0
     while True:
         limit, began = size, time.monotonic()

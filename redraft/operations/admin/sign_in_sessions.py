@@ -13,7 +13,7 @@ LIFETIME_S = 12 * 3600
 
 
 def sign_in(services: Services, caller: Caller) -> str:
-    """Create a session for the browser of this caller. Only this call returns its token, since a hash is stored."""
+    """Create a session for the browser of this caller. Only this call returns the token; a hash of it is stored."""
     token = secrets.token_urlsafe(32)
     with services.database.write() as connection:
         api_keys.add_sign_in(connection, hash_of(token), caller.key_id, lifetime_s=LIFETIME_S)

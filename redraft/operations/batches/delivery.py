@@ -1,7 +1,7 @@
 """Submits the batches of runs to their providers, reads their states, and imports their results.
 
-Every worker does this on a timer, one batch after another. A provider that cannot be asked only delays the next
-attempt.
+Every worker does this on a timer, one batch after another. If a provider cannot be reached, the
+batch is tried again later.
 """
 
 import random
@@ -43,7 +43,7 @@ class BatchDelivery:
         self._is_closing = False
 
     def run_once(self) -> None:
-        """See to all batches that are due. Raises Unavailable if the database cannot be reached."""
+        """Handle all batches that are due. Raises Unavailable if the database cannot be reached."""
         while not self._is_closing and (batch := self._claim()):
             try:
                 self._see_to(batch)
@@ -84,7 +84,7 @@ class BatchDelivery:
             self._handle(batch, error)
 
     def _ask(self, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
-        """Return the batch as the provider reports it. None if it has ended without the provider."""
+        """Return the batch as the provider reports it. None if it has ended and was never submitted."""
         if batch.provider_batch_id is None:
             found = submission.submit(self._services, endpoint, batch)
             if found is None:

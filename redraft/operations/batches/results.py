@@ -1,4 +1,4 @@
-"""Imports the results of a batch into the ledger, some at a time, and makes the steps due that waited for them.
+"""Imports the results of a batch into the ledger, page by page, and makes the steps due that waited for them.
 
 An import that was interrupted starts anew. A call has one result, so results that are stored already change nothing.
 """
@@ -41,7 +41,7 @@ _ODD_LINES_MAX = 100
 
 
 class BatchLost(Exception):  # noqa: N818 - a state, like LeaseLost
-    """Another worker has claimed the batch, because this one counted as lost. It changes the batch no more."""
+    """Another worker has claimed the batch, because this worker seemed lost. This worker makes no further change."""
 
 
 class OddLines:
@@ -156,12 +156,12 @@ def _store(
 
 
 def _next_attempt(settings: Settings, attempt: int, *, is_last: bool) -> dict[str, Any]:
-    """Return the columns of a step after a transient failure: another batch, or live calls, or the last attempt."""
+    """Return the columns of a step after a transient failure: for another batch, live calls, or the last attempt."""
     if not is_last:
         return {"step_attempt": attempt}
     if settings.batch_fallback == "live":
         return {"step_attempt": 0, "delivery": None}
-    # The step then takes its attempt for the last one
+    # So the next attempt of the step counts as its last one, and the step is not rescheduled again
     return {"step_attempt": settings.step_attempts_max - 1}
 
 
@@ -175,7 +175,8 @@ def _write(
 ) -> list[DueStep]:
     if not batches.holds(connection, batch):
         raise BatchLost
-    # With the locks, of two batches with calls of one job the later one makes the step due
+    # Without the locks, two batches with calls of one job could each miss the results of the other, and no batch would
+    # make the step due
     transitions.lock(connection, outcomes)
     closed = [each for job_id, theirs in outcomes.items() for each in record_outcomes(connection, job_id, theirs)]
     failed = sum(each.status == "error" for each in closed)

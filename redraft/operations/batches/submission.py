@@ -74,7 +74,7 @@ def _send(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, file:
     try:
         return CALLS_LOOP.run(endpoint.submit(file, batch.id, confirm))
     except ProviderError as error:
-        # The provider says that it created nothing
+        # The provider has refused the request and created no batch, so the next attempt may submit the batch
         if error.http_status == _TOO_MANY:
             with services.database.write() as connection:
                 batches.change(connection, batch, resubmit_at=None)
@@ -96,7 +96,7 @@ def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> Pr
     since = (batch.submitted_at or batch.created_at) - _CLOCKS_DIFFER
     with services.database.read() as connection:
         call_ids = batches.call_ids(connection, batch.id)
-        # Batches of other runs can be submitted before this one, and still run
+        # These batches are not searched. Batches that were submitted long before this one may still run
         known = batches.provider_ids(connection, since - _LONGEST_BATCH)
     return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since, known))
 

@@ -28,10 +28,10 @@ Sort = Literal["change", "difference", "score", "cost", "time", "row"]
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """The rows to show: those with one of the changes and with all metadata. Without changes: all rows.
+    """Selects the rows to show: rows with one of `changes` (or any change if empty), and with all pairs of `metadata`.
 
-    `criterion`, a statement, keeps the rows whose verdict on it has changed: those that newly meet it if `is_met`, or
-    else those that do not meet it any more.
+    `criterion` is the statement of a criterion. It selects the rows that newly meet this criterion if `is_met`,
+    otherwise the rows that do not meet it any more.
     """
 
     changes: frozenset[Change] = frozenset()
@@ -45,7 +45,7 @@ class RowQuery:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A row in one run. With several repeats, score, cost and time are means, and the answer is that of the first."""
+    """A row in one run. With several repeats, score, cost and time are means, and the answer is the first repeat's."""
 
     outcome: str
     score: float | None
@@ -77,7 +77,7 @@ class RunComparison:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A comparison. `rows` are one page of the `number` rows that match; `counts` are of all rows, by change."""
+    """A comparison. `rows` is one page of the `number` matching rows. `counts` has the number of all rows by change."""
 
     against: Sequence[RunComparison]
     notes: Sequence[str]
@@ -91,7 +91,8 @@ class Matrix:
 def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) -> Matrix:
     """Compare runs with the first one. The changes of rows are those of the second run.
 
-    Raises NotFound if a run does not exist, and Invalid if a run is given twice (code `same_run`), or for too many.
+    Raises NotFound if a run does not exist, and Invalid if a run is given twice (code `same_run`), or there are too
+    many runs.
     """
     _check(run_ids)
     all_runs = [runs.get_run(services, each) for each in run_ids]
@@ -160,7 +161,7 @@ def _cell(items: Sequence[ItemOutcome] | None) -> Cell | None:
 
 
 def _sorted(rows: list[MatrixRow], sort: Sort) -> list[MatrixRow]:
-    """Order the rows. `align` has ordered them by change; figures of the second run put the largest first."""
+    """Order the rows by change (the order of `align`), by id, by difference, or by a figure of the second run."""
     if sort == "change":
         return rows
     if sort == "row":
@@ -171,7 +172,7 @@ def _sorted(rows: list[MatrixRow], sort: Sort) -> list[MatrixRow]:
 
 
 def _measured(cell: Cell | None, sort: Sort) -> float | None:
-    """The figure by which a cell is ordered, lowest first: low scores, high costs, long times."""
+    """The sort key of a cell: low scores, high costs and long times come first."""
     if cell is None or sort == "score":
         return cell and cell.score
     value = cell.cost_usd if sort == "cost" else cell.seconds

@@ -34,7 +34,7 @@ class EvaluatorTest:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The run of a finished test: a key of the caches below. A run that is resumed ends again, at another time."""
+    """The run of a finished test, as a key of the caches below. A resumed run ends again, so `finished_at` differs."""
 
     run_id: str
     finished_at: datetime | None

@@ -1,4 +1,4 @@
-"""Ends a run or a round of it, and stores the webhook delivery in the same unit of work."""
+"""Ends a run, or a round of batches of a run, and stores the webhook delivery in the same unit of work."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -106,7 +106,7 @@ class ItemLine(Resource):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The result of a row in one of the compared runs. `evaluation` is that of the best iteration."""
+    """The result of a row in one of the compared runs. `evaluation` is the evaluation of the best iteration."""
 
     job_id: str | None
     status: str
@@ -205,7 +205,7 @@ class ItemPage:
 def list_items(
     services: Services, run_id: str, chosen: ItemFilter, *, after: int = 0, before: int | None = None, limit: int
 ) -> ItemPage:
-    """The items after this number, or the last items before the number `before`.
+    """The items after the number `after`, or the last items before the number `before`.
 
     Raises NotFound if there is no such run.
     """

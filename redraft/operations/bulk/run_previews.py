@@ -24,7 +24,7 @@ from redraft.storage.bulk import run_items
 Retry = Literal["open", "failed", "errors"]
 Remedy = Literal["retry", "configure", "none"]
 
-# The cost of more rows is estimated from these, because each estimate validates a request
+# The cost of more rows is extrapolated from this number of rows, because it is slow to validate each request
 _PRICED_MAX = 500
 # These failures end only after a change outside of the run, such as another key
 _CONFIGURED = frozenset({"provider_auth", "provider_quota", "unknown_model", "check_failed"})
@@ -53,7 +53,7 @@ class ResumePreview:
 
     Attributes:
         items: the number of items that the resume starts: `canceled` and `failed` of them.
-        cost: the maximum cost, without what the items have cost already.
+        cost: the maximum further cost. The past cost of the items is not included.
         is_estimated: whether the cost is computed from the first items only.
         budget_left: the part of the budget that is not spent, in USD; None without a budget.
     """
@@ -135,7 +135,7 @@ def preview_start(services: Services, body: CreateRun) -> StartPreview:
 
 
 def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *, is_batch: bool) -> Cost:
-    """The maximum cost of this number of jobs, of which these are the first. Further jobs cost as much on average."""
+    """The maximum cost of `number` jobs. `requests` are the first; the other jobs are assumed to have the same mean."""
     costs = [cost_max(services, request, is_batch=is_batch) for request in requests]
     unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
     known = [cost.usd for cost in costs if cost.usd is not None]
@@ -146,7 +146,7 @@ def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *,
 
 
 def remedy_of(code: str) -> Remedy:
-    """Whether a retry can help an item that failed with this code. An unknown code counts as one that it can help."""
+    """What can help an item that failed with this code. For an unknown code, this is a retry."""
     if code in _CONFIGURED:
         return "configure"
     return "retry" if code in _AT_ANOTHER_TIME or code not in TITLES else "none"

@@ -51,7 +51,7 @@ def create_run(services: Services, body: CreateRun, idempotency: Idempotency | N
             that cannot be called, or a budget and an unknown price); a model has no batch endpoint, and the run asks
             for batches; or the key was used with another body.
     """
-    # Without later fields, the digest must equal the digests that earlier versions stored before the fields existed
+    # If a request does not use a later field, its digest must equal the digest that a version without this field stored
     left_out = {*(() if body.webhook else ("webhook",)), *(("delivery",) if body.delivery == "live" else ())}
     asked = body.model_dump(exclude=left_out)
     digest = hashlib.sha256(to_json(clean_json(asked))).hexdigest()

@@ -74,7 +74,7 @@ class _Prepared:
 
 
 class _Pauses:
-    """The pauses of this process before it retries items that it could not start. Each one doubles the previous one."""
+    """The pauses of this process before it retries items that it could not start. Each pause doubles the last."""
 
     def __init__(self) -> None:
         self._until: dict[str, tuple[float, float]] = {}
@@ -128,7 +128,7 @@ def schedule_all(services: Services) -> None:
 def schedule(services: Services, run_id: str) -> None:
     """Start items until the window of the run is full. End the run if no item is left, or if none can be started.
 
-    If no step of a run with batches is left to do, its collected calls become the next round.
+    When no step of a run with batches can be executed now, the collected calls become the next round of batches.
 
     Raises Unavailable if the database cannot be reached.
     """
@@ -155,7 +155,7 @@ def _start_some(services: Services, run_id: str) -> bool:
         if run is None or run.status != "running":
             _pauses.end(run_id)
             return False
-        # A resumed run first gets the results that its canceled batches have, because they are paid
+        # A resumed run first waits for the results of its canceled batches, because these results are paid
         if run.delivery == "batch" and batches.has_round_out(connection, run_id):
             return False
         slots = _count_slots(services, connection, run)
@@ -175,7 +175,7 @@ def _start_some(services: Services, run_id: str) -> bool:
         _pauses.end(run_id)
     if only_postponed:
         _give_up(services, run_id)
-    # Items that cannot be started leave room for others
+    # Items that cannot be started use no slot, so others can be started
     has_room = any(each.errors is not None for each in made) and not only_postponed
     return has_room or (bool(started) and len(items) == _BATCH)
 
@@ -193,10 +193,10 @@ def _send_round(services: Services, run_id: str) -> None:
 
 
 def _is_round_complete(connection: Connection, run: RunRecord) -> bool:
-    """Whether all calls of the next round are collected: no step is left to do, and no batch is under way."""
+    """Whether all calls of the next round are collected: no step can be executed now, and no batch is unfinished."""
     if parked_steps.has_working(connection, run.id) or batches.has_round_out(connection, run.id):
         return False
-    # A budget may not suffice for more items until the results of others are known
+    # With a budget, more items may be affordable only when this round has results, so the round does not wait for them
     return run.max_cost_nano_usd is not None or not run_items.has_startable(connection, run.id)
 
 
@@ -211,7 +211,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[
         if not made or (made[0].errors is not None and len(made) == 1):
             raise
         log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
-    # One by one, so that the other items are stored in spite of the failing one
+    # Each on its own, so that the failure of one item does not prevent the others from being stored
     if len(made) > 1:
         return [job for each in made for job in _stored(services, run_id, [each])]
     return _stored(services, run_id, [_Prepared(made[0].number, errors=[asdict(_UNUSABLE)])])
@@ -288,7 +288,7 @@ def _new(services: Services, run: RunRecord, item: dict[str, Any]) -> _Prepared:
 
 
 def _delivery_of(services: Services, run: RunRecord, request: AnyRequest) -> str | None:
-    """The delivery of a job: in a run that chose batches itself, a job with another model is delivered live.
+    """The delivery of a job. If `auto` chose batches for the run, a job with a model without batches is delivered live.
 
     Raises Invalid if the run was asked for batches, and a model of the job has no batch endpoint.
     """
@@ -332,7 +332,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
 
 
 def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | None:
-    """Store an item. Returns its job, or None if it has none."""
+    """Store an item. Returns its job; None if the item gets no job."""
     if each.is_postponed:
         _postpone(connection, run_id, each.errors or [], each.number)
     elif each.errors is not None:

@@ -1,4 +1,4 @@
-"""The attachments of model calls: their data, and the most tokens that they can take."""
+"""The attachments of model calls: their data, and the maximum number of tokens that they use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from redraft.storage.jobs import attachments
 
 
 def files_of(services: Services, job_id: str, body: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the base64 of the files that a planned body refers to, by digest. None if it refers to none.
+    """Return the base64 of the files that a planned body refers to, by digest. None if it refers to no file.
 
     Raises:
         ProviderError: a file is missing, because the job was deleted.

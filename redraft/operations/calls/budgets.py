@@ -70,7 +70,7 @@ def _run_leaves(connection: Connection, services: Services, run_id: str) -> int 
     budget = runs.max_cost(connection, run_id)
     if budget is None:
         return None
-    # With the lock, calls that other workers plan at the same time are counted
+    # Under the lock, no other worker can plan calls of the run that this count would miss
     runs.lock(connection, run_id)
     open_calls = worst_of(services, calls.open_in_run(connection, run_id)) + batches.reserved(connection, run_id)
     return budget - spent_of_run(connection, services, run_id) - open_calls
@@ -149,7 +149,7 @@ def plan_within(
     Args:
         services: the services.
         before: the spending of the job so far.
-        limits: its budgets.
+        limits: the budgets of the job.
         plan: plans the call with an output limit.
         asked: the output limit of the user or the settings, in tokens.
         calls: the number of such calls that are made at the same time.

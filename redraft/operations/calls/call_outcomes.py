@@ -95,7 +95,7 @@ def batch_warnings(planned: Iterable[PlannedCall]) -> list[dict[str, str]]:
 
 
 def saved_by_batch(services: Services, outcome: Outcome) -> int:
-    """Return the live price of a call in a batch less its cost, in 1e-9 USD. 0 if a price is unknown."""
+    """Return the live price of a call in a batch minus its cost, in 1e-9 USD. 0 if a price is unknown."""
     row = outcome.row_update or {}
     usage = Usage(**{name: row.get(name) for name in asdict(Usage())})
     live, cost = services.providers.price(parse_model(outcome.model), usage), row.get("cost_nano_usd")

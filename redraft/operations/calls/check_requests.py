@@ -39,7 +39,7 @@ _WAITS_S = (0.5, 2.0)
 _WAIT_MAX_S = 5.0
 _BODY_BYTES_MAX = 64 * 1024
 _TRANSIENT = frozenset({408, 425, 429})
-# Slow servers must leave threads to steps with other checks
+# Fewer than the threads for slow work, so that slow servers leave threads for steps with other checks
 _AT_ONCE_MAX = 32
 _slots = threading.BoundedSemaphore(_AT_ONCE_MAX)
 
@@ -63,7 +63,7 @@ class _Transient(Exception):  # noqa: N818
 
 
 def ensure_known(settings: Settings, request: AnyRequest) -> None:
-    """Refuse a check that is not in the settings, cannot be signed, or is of no installed package.
+    """Refuse a check that is not in the settings or in an installed package, or whose requests cannot be signed.
 
     Raises Invalid (`unknown_check_name`, `webhooks_not_configured`).
     """
@@ -122,7 +122,7 @@ class OutsideChecks:
     def ask(self, kind: str, name: str) -> CheckResult:
         """Return the verdict of a check.
 
-        Raises CheckFailed if it gave none, and Busy if too many requests are in flight.
+        Raises CheckFailed if the check gave no verdict, and Busy if too many requests are in flight.
         """
         key = (kind, name)
         if key not in self.results:

@@ -1,4 +1,4 @@
-"""Records the outcomes of calls in the ledger, either together with the result of their step or each at once."""
+"""Records the outcomes of calls in the ledger, either with the result of their step, or each as soon as it is known."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

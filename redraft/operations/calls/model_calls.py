@@ -19,7 +19,8 @@ from redraft.providers.shared.output_limits import limit_name_in
 from redraft.providers.shared.protocol import Usage, without_cache_marks
 from redraft.storage.jobs.calls import SlotKey
 
-# The number of a speculative generation, after an ordinary generation and its repair. Its own repair has the next
+# The number of a speculative generation. An ordinary generation and its repair have the numbers 0 and 1, and the repair
+# of the speculative generation has the number 3
 SPECULATIVE_SEQ = 2
 
 

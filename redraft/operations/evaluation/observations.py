@@ -37,7 +37,7 @@ class Observation(Resource):
 def export(
     services: Services, criteria: ObservationFilter, *, after: str | None = None, limit: int | None = None
 ) -> Iterator[list[Observation]]:
-    """Yield pages of up to `limit` matching observations after the one with the id `after`, oldest first.
+    """Yield pages of up to `limit` matching observations, oldest first, beginning after the observation `after`.
 
     No connection is held between two pages. Raises Invalid if there is no observation `after`.
     """

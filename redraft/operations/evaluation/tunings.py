@@ -1,4 +1,4 @@
-"""Makes tunings of evaluators from ratings, validates them, and adopts or reverts them when a person says so."""
+"""Makes tunings of evaluators from ratings, validates them, and adopts or reverts them when a person requests it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -72,7 +72,9 @@ class Draft:
 
 
 def draft_examples(services: Services, evaluator: str, profile: str, count: int) -> Draft:
-    """Choose examples from the ratings of an evaluator, and store them as a draft, with those of each fold.
+    """Choose examples from the ratings of an evaluator, and store them as a draft, with the examples of each fold.
+
+    The folds are for the cross-validation: an answer is evaluated with examples of the other folds only.
 
     Raises Invalid if there is no such profile, there are too few ratings, or people agree with the evaluator.
     """
@@ -98,7 +100,7 @@ def draft_examples(services: Services, evaluator: str, profile: str, count: int)
 
 
 def draft_threshold(services: Services, evaluator: str, profile: str, precision: float) -> Tuning:
-    """Store the threshold that the ratings of an evaluator suggest as a draft. It is validated without any call.
+    """Store a draft with the threshold that the ratings of an evaluator suggest. Its validation needs no model call.
 
     Raises Invalid if there is no such profile, or the ratings suggest no threshold.
     """
@@ -195,7 +197,7 @@ def adopt(services: Services, tuning_id: str) -> Tuning:
 
 
 def revert(services: Services, tuning_id: str) -> Tuning:
-    """Stop using an adopted tuning. The one that was adopted before is used again.
+    """Stop using an adopted tuning. The tuning that was adopted before it is used again.
 
     Raises NotFound if there is no such tuning, and Conflict if it is not in use.
     """
@@ -249,7 +251,7 @@ def _version(services: Services, record: TuningRecord) -> str:
 
 
 def _measured(services: Services, run_id: str | None) -> Agreement | None:
-    """The agreement in a validating run; None without a run, or if it was deleted."""
+    """The agreement in a validating run; None if there is no run, or if the run was deleted."""
     try:
         outcomes = {each.custom_id: each for each in run_results.outcomes(services, run_id or "")}
     except NotFound:

@@ -24,9 +24,9 @@ from redraft.storage.jobs.job_lists import JobRow
 
 COUNT_MAX = 100_000
 RATED_MAX = 1000
-"""The maximum number of jobs whose verdicts are counted by criterion. No table has the verdicts one by one."""
+"""The maximum number of jobs whose verdicts are counted by criterion. Counting is slow: it parses stored JSON."""
 BATCH = 500
-# A proxy gives up a request that takes too long, so a request handles one batch, and the page requests the next one
+# A proxy aborts a request that takes too long, so a request handles one batch, and the page requests the next one
 BATCH_S = 5.0
 _SHOWN_S = 60.0
 
@@ -79,7 +79,7 @@ class JobLines:
 
     Attributes:
         more: the number of newer matching jobs that are not shown, up to the size of a page.
-        searched: the number of jobs that were searched, if there are more, which the next page searches; else None.
+        searched: the number of jobs that were searched, if the next page searches further jobs; otherwise None.
     """
 
     lines: list[JobLine]

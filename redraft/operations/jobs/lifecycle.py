@@ -34,7 +34,7 @@ class Continuation:
 def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> tuple[JobRecord, bool]:
     """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
 
-    Of an ended job whose answer is still evaluated, only the evaluation is canceled.
+    If the job has ended and its answer is still being evaluated, only the evaluation is canceled.
 
     If a worker has its step, the workers are asked to abort its calls. With `is_one_of_many`, the caller asks the
     workers once, after the last job.
@@ -144,7 +144,7 @@ def _changed(services: Services, job: JobRecord, change: ContinueJob) -> Generat
     request = GenerateAnswer.model_validate(job.request)
     given = {name: getattr(change, name) for name in change.model_fields_set - {"guidance"}}
     update = {name: value for name, value in given.items() if value is not None}
-    # Who continues a job waits for a better answer, not for the next one
+    # A user who continues a job wants a better answer, so no answer ends the job before its evaluation
     options: dict[str, Any] = {"when": "before_done"}
     if change.limits is not None:
         # A request with only a longer deadline must not remove the budget

@@ -42,12 +42,12 @@ def prompt_with(request: GenerateAnswer, template: GeneratorTemplate) -> Prompt:
 def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool) -> AnyRequest:
     """Render the texts of a request with its `vars`, and pin the version of its template.
 
-    Without `vars`, the texts stay as they are. Of `vars`, only those that the template uses are kept.
+    Without `vars`, the texts stay as they are. The returned request keeps only the `vars` that the template uses.
 
     Args:
         services: the services.
         request: the request as it was sent.
-        is_row: whether the texts of the request are already rendered, as the item of a run. Its `vars` may be unused.
+        is_row: whether the request is an item of a run. Its texts are already rendered, and its `vars` may be unused.
 
     Raises:
         Invalid: a text or the template names a variable that is missing, a variable is not used, a text becomes too

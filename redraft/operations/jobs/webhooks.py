@@ -72,7 +72,7 @@ def latest_deliveries(
 
 @dataclass(frozen=True, slots=True)
 class FailedDeliveries:
-    """The numbers of deliveries that were given up, and of those that will be tried again."""
+    """The numbers of deliveries that failed for good, and of deliveries that will be tried again after a failure."""
 
     failed: int
     failing: int

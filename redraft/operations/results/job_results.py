@@ -50,7 +50,7 @@ _UNQUALIFIED = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The column values that end a job, and its event `done`, or the verdict on an answered job and `evaluated`."""
+    """The column values that end a job, and the event `done`. For the verdict on an answered job, it is `evaluated`."""
 
     values: Mapping[str, Any]
     event: Event

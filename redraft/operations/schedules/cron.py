@@ -1,7 +1,7 @@
 """Reads cron words, and computes the times that they name. All times are in UTC.
 
-As in cron, a day matches if the day of the month or the day of the week matches, when both are restricted. Celery,
-which parses the fields, would ask for both.
+If the day of the month and the day of the week are both restricted, a day must match only one of them, as in cron.
+Celery parses the fields, but its own schedules require that a day matches both.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Cron:
     weekdays: frozenset[int]
 
     def next_after(self, at: datetime) -> datetime | None:
-        """Return the first time after `at`. None if there is none, as for 30 February."""
+        """Return the first time after `at`. None if no such time exists, as for 30 February."""
         return next((tick for tick in self._ticks(at.date(), 1) if tick > at), None)
 
     def latest_until(self, at: datetime) -> datetime | None:

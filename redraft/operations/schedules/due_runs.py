@@ -26,7 +26,7 @@ log = structlog.get_logger()
 def start_due_runs(services: Services, *, clock: Clock = now_utc) -> None:
     """Start one run of each schedule whose time has come. Raises Unavailable if the database cannot be reached.
 
-    After an outage only the latest missed time is caught up.
+    After an outage, only the run for the latest missed time is started.
     """
     now = clock()
     with services.database.read() as connection:
@@ -59,7 +59,10 @@ def _start(services: Services, schedule: ScheduleRecord, now: datetime) -> None:
 
 
 def _run_of(services: Services, schedule: ScheduleRecord, tick: datetime) -> str:
-    """Return the run of a tick. Workers that race, or repeat the work after a crash, get the same run by its key."""
+    """Return the run of a tick, which is one of the schedule's times.
+
+    Workers that call this at the same time, or again after a crash, get the same run, because they use the same key.
+    """
     with services.database.read() as connection:
         if stored.is_last_running(connection, schedule.id):
             raise Conflict("The previous run of the schedule has not ended.", code="run_not_ended")
@@ -104,7 +107,7 @@ def _check(services: Services, tick: TickRecord) -> Sequence[RunGate]:
     gates = RunGates.model_validate(schedule.gates or {})
     items = run_results.outcomes(services, tick.run_id)
     comparison = compare(run_results.outcomes(services, baseline_id), items) if baseline_id else None
-    # The first run has nothing to be compared with
+    # The first run has no earlier run to be compared with
     results = check_gates(
         items,
         comparison,

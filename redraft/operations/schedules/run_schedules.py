@@ -70,7 +70,8 @@ def now_utc() -> datetime:
 def create_schedule(services: Services, body: CreateSchedule, *, clock: Clock = now_utc) -> Schedule:
     """Store a schedule. Its first run starts at the next time of its cron words.
 
-    Raises Invalid for bad cron words (`invalid_cron`) or a run that could not start, and NotFound without the dataset.
+    Raises Invalid for bad cron words (`invalid_cron`) or a run that could not start, and NotFound if there is no
+    such dataset.
     """
     now = clock()
     cron = parse_cron(body.cron, now)
@@ -128,7 +129,7 @@ def pause_schedule(services: Services, schedule_id: str) -> Schedule:
 
 
 def resume_schedule(services: Services, schedule_id: str, *, clock: Clock = now_utc) -> Schedule:
-    """Start runs again, without those of the pause. Raises NotFound if there is no such schedule."""
+    """Start runs again, but not those that the pause has skipped. Raises NotFound if there is no such schedule."""
     now = clock()
     with services.database.write() as connection:
         record = find(connection, schedule_id, is_locked=True)

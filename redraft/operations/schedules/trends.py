@@ -13,7 +13,7 @@ _RUNS = 30
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """A run of a schedule. `mean_score` is that of its returned answers; None without a score."""
+    """A run of a schedule. `mean_score` is the mean of its returned answers; None if no answer has a score."""
 
     tick: Tick
     line: RunLine
@@ -29,7 +29,7 @@ class ScheduleView:
 
 
 def view_schedule(services: Services, schedule_id: str) -> ScheduleView:
-    """Raises NotFound if there is no such schedule."""
+    """View a schedule with its newest runs. Raises NotFound if there is no such schedule."""
     schedule = get_schedule(services, schedule_id)
     with services.database.read() as connection:
         ticks = schedules.list_ticks(connection, [schedule_id], _RUNS).get(schedule_id, [])

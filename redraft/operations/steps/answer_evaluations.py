@@ -46,7 +46,7 @@ class AnswerEvaluation:
 
     @property
     def blocked(self) -> ProviderError | None:
-        """The provider's failure that prevented a verdict; None if there was none."""
+        """The provider's failure that prevented a verdict; None if no such failure happened."""
         if self.evaluation.status != "error":
             return None
         return next((reply.blocked for reply in self.replies if reply.blocked), None)

@@ -48,7 +48,7 @@ log = structlog.get_logger()
 _NEXT_STEP: dict[str, Any] = {"step_attempt": 0, "step_claims": 0, "lost_leases": 0, "rung_at": DbNow()}
 
 CLAIMED: dict[str, Any] = {"step_claims": 1}
-"""The column that differs if the worker of the previous step has also claimed the next step."""
+"""The column that gets another value if the worker of the previous step also claims the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class StepContext:
     parked: list[PlannedCall] = field(default_factory=list[PlannedCall], compare=False)
     """The planned retries for the next batch."""
     turn: Lock = field(default_factory=Lock, compare=False)
-    """Locked while a retry is planned. Otherwise retries of several candidates could exceed the budget in sum."""
+    """Locked while a retry is planned. Otherwise the retries of several candidates could together exceed the budget."""
 
     @property
     def is_batch(self) -> bool:

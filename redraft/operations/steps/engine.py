@@ -14,7 +14,8 @@ from redraft.providers.shared.transport import CALLS_LOOP
 T = TypeVar("T")
 
 DATABASE_CONNECTIONS = 4
-# Threads without a database connection wait for a group commit. This is also the maximum number of steps in a group
+# More threads than connections, because a thread that waits for a group commit holds no connection. This is also the
+# maximum number of steps in a group
 QUICK_THREADS = 12
 # Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64
@@ -125,7 +126,7 @@ class Engine:
 
 
 async def _all_of(parts: Iterable[Awaitable[Any]]) -> list[Any]:
-    """Return the results of all parts. If one part fails, the others still run to their end: their calls are paid."""
+    """Return the results of all parts. If one part fails, the others still run to their end, because they are paid."""
     ended = await asyncio.gather(*parts, return_exceptions=True)
     failed = next((each for each in ended if isinstance(each, BaseException)), None)
     if failed is not None:
@@ -143,5 +144,5 @@ def _resume(work: Work[Any], reply: Any, error: BaseException | None) -> Any:
     except BaseException as raised:
         if raised is error:
             raise
-        # The event loop would end with it, or take it for its own cancellation
+        # Such an exception would end the event loop, or the loop would mistake it for its own cancellation
         raise RuntimeError(f"The code of a step raised {type(raised).__name__}.") from raised

@@ -40,7 +40,8 @@ from redraft.storage.jobs.history import IterationRecord
 _ABOUT_THIS_REPLY = frozenset({"refused", "content_filtered"})
 # After an accepted first call, only the longer prompt of the retry can cause these failures.
 _ABOUT_THE_SECOND = frozenset({"provider_bad_request", "context_too_long"})
-# The output limit of a retry, as a multiple of the first limit. Reasoning that used up the first limit needs more
+# The output limit of a retry, as a multiple of the first limit. If reasoning has used up the first limit,
+# the larger factor applies
 _REPAIR_FACTOR = 2
 _REASONING_FACTOR = 4
 

@@ -67,7 +67,7 @@ def plan(step: StepContext, seq: int = 0) -> list[PlannedCall]:
 
 
 def _regenerates(step: StepContext) -> bool:
-    """Whether this iteration regenerates an answer of the profile `comprehensive`, which the ledger tells apart."""
+    """Whether this is a later iteration with the profile `comprehensive`. The ledger has another type for its calls."""
     return step.request.profile == "comprehensive" and step.job.iteration > 0
 
 
@@ -93,7 +93,7 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
     limit = sampling.max_output_tokens or larger_limit(step.records, model)
     origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
     parameters = sampling.parameters
-    if slot.is_speculative and sampling.seed is not None:  # The prompt may equal an earlier one
+    if slot.is_speculative and sampling.seed is not None:  # The same prompt and seed would repeat an answer
         parameters["seed"] = sampling.seed ^ (slot.iteration - 1)
     ask = Ask(prompt, model, parameters, limit, request.stream, origin)
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
@@ -173,7 +173,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: 
 def _publishing(step: StepContext, slot: Slot) -> Generator[Callable[[str], None] | None]:
     """Publish the text of a streamed call; a retry counts as a further attempt.
 
-    Speculative text is not published, because it may be thrown away.
+    Speculative text is not published, because it may be discarded.
     """
     if not _request(step).stream or slot.is_speculative:
         yield None
@@ -264,7 +264,7 @@ def _store_both(
 
 
 def _events_between(step: StepContext, before: StepResult) -> list[Event]:
-    """Return the events of an evaluation that ended after the next iteration was written, and of that iteration."""
+    """Return the events of an evaluation that ended after the next iteration was written, and its start event."""
     current = [record for record in step.records if record.number == step.job.iteration]
     last = thinking(step, current, is_written=True)
     return [*before.events[:-1], last, *started(step.job, starts_job=False, starts_iteration=True)]

@@ -48,7 +48,7 @@ class PreparedStep:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A step without permits, with the model for which it waits, and the wait."""
+    """A step that got no permits, with the model for which it waits, and the length of the wait."""
 
     model: str
     permit: Permit
@@ -58,7 +58,7 @@ class Deferred:
         """The new columns of the waiting step, with jitter, so that steps are not due at the same moment.
 
         A step that waits for a slot is due at once, and is notified when a slot is free. If this message is lost, the
-        sweeper notifies the step again. The pause before this grows with the number of waiting steps.
+        sweeper notifies the step again. The pause before the second message grows with the number of waiting steps.
         """
         wait_s = round(self.permit.wait_s * random.uniform(1.0, 1.5), 3)  # noqa: S311 - spreads load, guards nothing
         if self.permit.is_queued:

@@ -94,5 +94,5 @@ def _after_wait(step: StepContext, result: StepResult) -> StepResult:
 
 
 def _needs_speculation(result: StepResult) -> bool:
-    """Whether the job continues. If the lease was lost or the step is rescheduled, the paid reply may still be used."""
+    """Whether the speculative reply may be used: the job continues, the lease was lost, or the step is rescheduled."""
     return result.next_step is not Step.AUDIT and "stop_reason" not in (result.values or {})

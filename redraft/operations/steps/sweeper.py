@@ -55,7 +55,7 @@ def sweep(services: Services, *, with_expired: bool = True, suspects_max: int = 
     """Run one sweep.
 
     Args:
-        services: the parts.
+        services: the services.
         with_expired: whether an expired lease proves a lost worker. This is false after an outage of the database,
             because no worker could extend its leases.
         suspects_max: how many processes for suspects this worker can start.
@@ -83,7 +83,7 @@ def _take_due(services: Services, connection: Connection, **narrowed: Any) -> li
 
 
 def _notify_all(services: Services, messages: list[StepMessage]) -> list[StepMessage]:
-    """Notify until the broker fails once, because each message to a dead broker takes a second."""
+    """Send the messages, and return the unsent ones. Stop at the first failure, because each failure takes a second."""
     for index, message in enumerate(messages):
         if not services.queue.notify(message):
             return messages[index:]
