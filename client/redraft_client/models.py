@@ -201,7 +201,7 @@ class Comparison(ResponseModel):
 
 
 class Correlation(ResponseModel):
-    """A rank correlation from -1 to 1, with its 95 % interval. None for few pairs or at 1 and -1."""
+    """A rank correlation from -1 to 1. Its 95 % interval is None for few pairs and for a value of 1 or -1."""
     value: float
     low: float | None = None
     high: float | None = None
@@ -494,8 +494,8 @@ class Example(ResponseModel):
 
 class Examples(ResponseModel):
     """The examples of a report. Attributes: lowest: the answers with the lowest scores that were not accepted.
-    helped: the items whose score rose most, each with its first and its returned answer. hurt: the items
-    whose score fell. If a revision was worse but an earlier answer was returned, these two answers.
+    helped: the items whose score rose most, each with its first and its returned answer. hurt: the items with
+    a revision that scored lower than an earlier answer, each with these two answers.
     """
     lowest: list[Example] = []
     helped: list[Example] = []

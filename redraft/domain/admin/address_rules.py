@@ -40,7 +40,7 @@ def plain(address: Address) -> Address:
 
 
 def why_not_public(address: Address) -> str | None:
-    """Return the reason for refusing an address, as the rest of a sentence about it; None for a public address."""
+    """Return the end of a sentence that begins with the address and says why it is refused; None if it is public."""
     address = plain(address)
     is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
     return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)
@@ -66,7 +66,7 @@ class Allowed:
         return why_not_public(reached)
 
     def why_not_host(self, host: str) -> str | None:
-        """Return a sentence with the reason for refusing a host without resolving its name, or None."""
+        """Return a sentence that says why a host is refused, or None. The name of the host is not resolved."""
         name = host.lower().rstrip(".")
         if name in self.names:
             return None
@@ -83,7 +83,7 @@ class Allowed:
 
 
 def as_address(host: str) -> Address | None:
-    """Parse the host of a URL as an address; None for a name."""
+    """Return the host of a URL as an address, or None if the host is a name."""
     try:
         return ip_address(host)
     except ValueError:

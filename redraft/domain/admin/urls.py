@@ -1,4 +1,4 @@
-"""Parse URLs of users. No other module parses such URLs, so that the check and the connection use the same host."""
+"""Parse the URLs that users give. No other module parses them, so that check and connection use the same host."""
 
 import re
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ def read_url(url: str) -> RequestTarget:
     """Parse an http or https URL.
 
     Raises:
-        ValueError: the text is not such a URL, or URL parsers disagree about it. The message continues a sentence that
-            begins with the field's name.
+        ValueError: the text is no http or https URL, or URL parsers disagree about its parts. The message continues a
+            sentence that begins with the field's name.
     """
     if not _CHARACTERS.fullmatch(url):
         raise ValueError("must be in ASCII without spaces and backslashes: other letters in the xn-- form or escaped")

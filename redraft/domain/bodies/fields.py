@@ -78,7 +78,7 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
     def merged(self, change: Self) -> Self:
-        """Return these values with the fields that `change` was given. Its defaults change nothing."""
+        """Return these values with the fields that were set in `change`. Defaults of `change` replace nothing."""
         return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 

@@ -38,7 +38,7 @@ _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 def pointer_of(error: Mapping[str, Any], body: Any) -> str:
     """Return the pointer of an error, without the names of union branches that pydantic adds.
 
-    It keeps only the parts that exist in the body, and the name of a missing field at the end.
+    The pointer has only the parts that exist in the body, and at the end the name of a missing field.
     """
     field: str | Sequence[str | int] = error.get("ctx", {}).get("field", ())
     below = (field,) if isinstance(field, str) else field

@@ -29,7 +29,7 @@ class Metric:
 
 
 def metrics_of(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], found: Comparison) -> tuple[Metric, ...]:
-    """Pass rate, mean score, mean cost and mean time of a row. A figure that no row has in both runs is left out."""
+    """Return the pass rate, and a row's mean score, cost and time. A figure that no row has in both runs is missing."""
     before, after = by_row(baseline), by_row(new)
     old, fresh = verdicts_of(before), verdicts_of(after)
     shares = [(old[name].pass_share, fresh[name].pass_share) for name in sorted(old.keys() & fresh.keys())]
@@ -51,7 +51,7 @@ def metrics_of(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], foun
 def _means(
     rows: Mapping[str, Sequence[ItemOutcome]], measured: Callable[[ItemOutcome], float | None]
 ) -> dict[str, float | None]:
-    """The mean over the repeats of each row that have ended. A row is None if one of its repeats has no figure."""
+    """Return the mean over the ended repeats of each row. The mean is None if one of these repeats has no figure."""
     found: dict[str, float | None] = {}
     for name, row in rows.items():
         values = [measured(item) for item in row if item.status in {"succeeded", "failed"}]
@@ -74,7 +74,7 @@ def _metric(name: str, unit: Unit, pairs: Sequence[tuple[float, float]], differe
 
 
 def mean_cost(items: Sequence[ItemOutcome]) -> float | None:
-    """The mean cost of the repeats of a row, or None if a cost is unknown."""
+    """Return the mean cost of the repeats of a row, or None if a cost is unknown."""
     total = sum_costs(item.cost_usd for item in items)
     return None if total is None or not items else float(total) / len(items)
 

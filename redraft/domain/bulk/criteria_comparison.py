@@ -1,4 +1,4 @@
-"""Compares runs criterion by criterion, on the returned answers to the same rows."""
+"""Compare runs criterion by criterion, on the returned answers to the same rows."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

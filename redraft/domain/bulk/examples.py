@@ -65,7 +65,7 @@ class Examples:
     Attributes:
         lowest: the answers with the lowest scores that were not accepted.
         helped: the items whose score rose most, each with its first and its returned answer.
-        hurt: the items whose score fell. If a revision was worse but an earlier answer was returned, these two answers.
+        hurt: the items with a revision that scored lower than an earlier answer, each with these two answers.
     """
 
     lowest: tuple[Example, ...] = ()

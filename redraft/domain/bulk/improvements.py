@@ -21,7 +21,7 @@ TEXT_FIELDS: tuple[TextField, ...] = ("instruct", "resp_format")
 
 
 def is_held_out(custom_id: str) -> bool:
-    """Whether a row is kept from drafts. The id decides, so that a row is on the same side in each run and dataset."""
+    """Whether drafts must not see a row. The id decides, so that the decision is the same in each run and dataset."""
     return hashlib.sha256(custom_id.encode("utf-8", "surrogatepass")).digest()[0] % 2 == 1
 
 
@@ -29,7 +29,7 @@ def is_held_out(custom_id: str) -> bool:
 class SharedRequest:
     """The fields of a run's request that a draft may change: those that the run sets for all rows.
 
-    `rubric` is the rubric as the run has it. It is empty if the run has none.
+    `rubric` is the rubric of the run, and empty if the run sets no rubric.
     """
 
     texts: Mapping[TextField, str]
@@ -62,7 +62,7 @@ class FailingRow:
 
 
 def failing_rows(items: Iterable[Mapping[str, Any]]) -> list[FailingRow]:
-    """Return the first answer that was not accepted, of each row that drafts may see. `items` are results of a run."""
+    """Return for each row that drafts may see its first answer that was not accepted. `items` are results of a run."""
     found: dict[str, FailingRow] = {}
     for item in items:
         name = item["custom_id"]

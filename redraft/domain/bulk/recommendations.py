@@ -92,11 +92,11 @@ def _describe_why(best: int, yields: Sequence[IterationYield], left: int) -> str
 
 
 def recommend_threshold(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> Recommendation:
-    """Recommend the lowest score above which independent verdicts accept `PRECISION_WANTED` of the answers.
+    """Recommend the lowest threshold at which independent verdicts accept `PRECISION_WANTED` of the passing answers.
 
     The independent verdicts are those of people if there are enough of them, else those of the independent evaluator.
     The verdicts of the loop's own evaluator are unsuitable, because they follow from the scores and the threshold. If
-    `threshold`, the threshold of the run, is given, the reason counts the items that are just below it.
+    the threshold of the run is given, the reason counts the items whose score is just below it.
     """
     evaluated = [item for item in items if item.has_verdict and item.final_score is not None]
     if (few := _too_few(evaluated)) is not None:

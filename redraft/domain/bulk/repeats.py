@@ -7,7 +7,7 @@ from math import comb
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row
 from redraft.domain.statistics.estimates import Estimate, clustered_share, share
 
-# All values of k up to the first number; above it, the largest k and these
+# Reports show all values of k up to the first number; above it, only the values of the next line and the largest k
 _ALL_UP_TO = 5
 _LARGE_KS = (10, 20, 50)
 _FLAKY_LISTED = 20
@@ -46,7 +46,7 @@ class Repeats:
 
 
 def measure_repeats(items: Iterable[ItemOutcome]) -> Repeats | None:
-    """Return None if no row has two evaluated repeats."""
+    """Return the figures of the rows with repeats, or None if no row has two evaluated repeats."""
     rows = by_row(item for item in items if item.has_verdict)
     repeated = {name: row for name, row in rows.items() if len(row) > 1}
     if not repeated:

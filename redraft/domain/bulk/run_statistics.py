@@ -195,7 +195,7 @@ def add_costs(items: Sequence[ItemOutcome]) -> Costs:
 
 
 def measure_latency(items: Iterable[ItemOutcome]) -> Latency | None:
-    """Measure the time of the succeeded items, because failures may be much faster. None without a succeeded item."""
+    """Measure the time of the succeeded items, or return None without any. Failed items may be much faster."""
     seconds = sorted(item.seconds for item in items if item.status == "succeeded" and item.seconds is not None)
     if not seconds:
         return None
@@ -220,7 +220,7 @@ def group_errors(items: Iterable[ItemOutcome]) -> tuple[ErrorGroup, ...]:
 
 
 def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
-    """Compare the verdicts with those of people; None if no item has both."""
+    """Compare the verdicts of the evaluator with those of people. Return None if no item has both."""
     evaluated = [item for item in items if item.has_verdict]
     verdicts = Counter((item.human_pass, item.is_accepted) for item in evaluated if item.human_pass is not None)
     scored = [

@@ -45,7 +45,7 @@ class IterationYield:
     accepted: int  # The number of items accepted in it or in an earlier iteration
     pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
     better: int | None  # The number of items with a higher score than before. None at iteration 1, like the next 3
-    worse: int | None  # The number of items with a lower score than before. These answers are not returned
+    worse: int | None  # The number of items with a lower score than before. Their new answers are not returned
     mean_gain: float | None  # The mean rise of the best score so far; never negative
     mean_change: float | None  # The mean of (score of the iteration - best score before), which selection does not bias
     cost_usd: Decimal | None  # The cost of its calls; None if a price is unknown

@@ -25,7 +25,7 @@ def retry_wait_s(
 
 
 def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
-    """Parse the value of a `Retry-After` header, a number or a date, into seconds. None if it is neither."""
+    """Return the seconds of a `Retry-After` header, which has a number or a date; None for any other text."""
     seconds = read_seconds(text)
     if seconds is not None:
         return seconds
@@ -38,7 +38,7 @@ def read_retry_after(text: str | None, now: datetime | None = None) -> float | N
 
 
 def read_seconds(text: str | None) -> float | None:
-    """Parse a number of seconds. None if the text is no number, or is negative or infinite."""
+    """Return a number of seconds, or None if the text is no number, or the number is negative or infinite."""
     try:
         seconds = float(text or "")
     except ValueError:

@@ -38,9 +38,9 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A turn. Its media come before its text.
+    """A turn of a conversation. Its media come before its text.
 
-    Later prompts probably repeat its content unchanged up to each offset in `stable_ends`.
+    Later prompts probably repeat the content of the turn unchanged up to each offset in `stable_ends`.
     """
 
     role: Literal["user", "assistant"]

@@ -26,7 +26,7 @@ Asker = Callable[[str, str], CheckResult]
 
 
 def ask_nobody(kind: str, name: str) -> CheckResult:
-    """Refuse to ask, where there is no connection to other programs."""
+    """Raise TypeError: the caller of the check has no connection to other programs."""
     raise TypeError(f"A check of kind {kind} ({name}) needs an operation that asks it.")
 
 

@@ -128,7 +128,7 @@ _Panel = list[list[_Scored]]
 def combine(
     samples: Sequence[EvaluatorVerdict], rubric: Sequence[Criterion] = (), checked: Sequence[CriterionResult] = ()
 ) -> CombinedVerdict | None:
-    """Combine the verdicts of all evaluators; None if none of them has a verdict."""
+    """Return the combined verdict of all evaluators, or None if no evaluator has a verdict."""
     scored = [_score(each, each.verdict, rubric, checked) for each in samples if each.verdict is not None]
     if not scored:
         return None

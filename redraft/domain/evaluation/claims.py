@@ -133,7 +133,7 @@ def read_check(found: Found, sources: QuotedSources) -> ClaimCheck:
 
 
 def is_label(supported: bool, value: str) -> bool:  # noqa: FBT001 - bound by partial
-    """Return whether a word is a label that fits: only `supported` if `supported` is true, otherwise any label."""
+    """Return whether a word is a possible label: if `supported` is true, only `supported`, otherwise any label."""
     label = _LABELS.get(plain(value))
     return label == "supported" if supported else label is not None
 
@@ -156,7 +156,7 @@ def merge_checks(checks: Sequence[ClaimCheck]) -> ClaimCheck:
 
 
 def majority(flags: Iterable[bool | None]) -> bool | None:
-    """Return whether more than half of the known flags are true; None if none is known."""
+    """Return whether more than half of the known flags are true, or None if no flag is known."""
     known = [flag for flag in flags if flag is not None]
     return sum(known) * 2 > len(known) if known else None
 

@@ -176,12 +176,12 @@ def _find_objects(
 
 
 def may_be_truncated(finish_reason: str | None) -> bool:
-    """Whether the finish reason allows that the end of the reply is missing."""
+    """Whether the end of the reply may be missing, by its finish reason."""
     return classify_finish(finish_reason) is not Finish.COMPLETE
 
 
 def _load(spans: list[Span], *, may_repair: bool) -> Iterator[tuple[JsonObject | None, bool]]:
-    """Yield the object of each span, or None, and whether it needed repair."""
+    """Yield for each span its object, or None if it cannot be read, and whether a repair was needed."""
     chars, marks = REPAIR_CHARS_MAX, REPAIR_MARKS_MAX
     for span in spans:
         value = load_json(span.source)

@@ -24,7 +24,7 @@ from redraft.domain.text.thinking import (
 OBJECTS_MAX = 1_000
 
 _NEARBY_CHARS = 500
-# Code fences and tags around an object are no words of a sentence about it.
+# Code fences and tags around an object do not belong to a sentence about the object.
 _WRAPPING = lazy_pattern(r"`{3,}\w*|<[^<>\n]{0,60}>")
 _LEAD = lazy_pattern(r"(?<!\w)\w++\W++\w++[^\w:]*+\Z")
 
@@ -68,8 +68,8 @@ _TOKEN = lazy_pattern(rf'"(?:[^"\\]++|\\.?)*+"?|[{{}}]|(?P<closer>{CLOSER_PATTER
 def find_spans(text: str, untrusted: UntrustedTexts) -> tuple[list[Span], bool]:
     """Return the spans, and whether the text ends within thinking text.
 
-    It reads the text once from left to right, so that it knows which thinking tags are within a string of an object.
-    Such tags are plain text.
+    The text is read once from left to right, because only this shows which thinking tags are within a string of an
+    object. Tags within a string are plain text.
     """
     spans: list[Span] = []
     unclosed: set[SpellingKey] = set()

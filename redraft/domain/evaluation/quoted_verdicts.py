@@ -1,8 +1,8 @@
 """Recognise verdicts that an evaluator quotes from the texts that it was shown. A quoted verdict never counts.
 
 Texts are compared by words and numbers, so that fences, indentation, the order and names of keys, escapes, quotes and
-notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. It counts as a
-quotation only if the texts contain a verdict. The same words and number alone are not enough.
+notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. So it counts as a
+quotation only if the texts contain a verdict, and not if they only repeat its words and number.
 """
 
 import base64
@@ -51,7 +51,7 @@ _IN_WORDS = re.compile(
     rf"(?P<value>{_NUMBER}(?:\s*%|\s*(?:/|out of)\s*{_NUMBER})?)(?=\W*(?:\n|\Z)|[.!;,)*])",
     re.IGNORECASE,
 )
-# JSON in a string of JSON in a string is escaped three times; real texts are not nested deeper.
+# Each level of JSON within a JSON string adds one level of escapes. Real texts have at most three levels.
 _DECODINGS_MAX = 3
 # Words of a verdict count as quoted if untrusted texts contain at least this many of them and this share, at the
 # beginning or at the end. The rest may be the evaluator's remark on the quotation.

@@ -22,9 +22,9 @@ CRITERIA_MAX = 50
 SCALE_TOP = 5
 # The lowest level that passes. 5 would make "good, with a small gap" a failure.
 SCALE_PASS = 4
-# What must hold, before the text of a fault
+# These words before the text of a fault make the statement that must hold
 FAULT_ABSENT = "it must not be true that: "
-# Lists know a criterion by so much of its statement, because jobs with different rubrics may share an id
+# Lists identify a criterion by this many characters of its statement, because different rubrics may use the same id
 STATEMENT_CHARS = 300
 
 CriterionKind = Literal["binary", "scale", "check"]

@@ -1,7 +1,7 @@
-"""Chooses few-shot examples and thresholds for an evaluator from people's ratings, and measures their effect.
+"""Choose few-shot examples and thresholds for an evaluator from people's ratings, and measure their effect.
 
-A tuning has examples, or a threshold. Cross-validation measures it: the answers of a fold are evaluated with what was
-chosen from the other folds.
+A tuning has either examples or a threshold. Cross-validation measures its effect: the answers of each fold are
+evaluated with the examples or the threshold that were chosen from the other folds.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ EXAMPLES_MAX = 8
 FOLDS = 5
 # Longer examples would make each evaluation expensive
 EXAMPLE_CHARS = 4000
-# Fewer rated answers make no folds
+# Fewer rated answers are too few for cross-validation
 RATED_NEEDED = 10
 
 
@@ -77,7 +77,7 @@ class RatedAnswer:
 
 
 def merge_raters(ratings: Iterable[RatedAnswer]) -> list[RatedAnswer]:
-    """Return one answer per evaluation. An evaluation whose raters contradict each other equally has no label."""
+    """Return one answer per evaluation, by the majority of its raters. An evaluation with a tie is left out."""
     by_id: defaultdict[str, list[RatedAnswer]] = defaultdict(list)
     for answer in ratings:
         by_id[answer.evaluation_id].append(answer)
@@ -86,15 +86,17 @@ def merge_raters(ratings: Iterable[RatedAnswer]) -> list[RatedAnswer]:
         counts = Counter(each.passes for each in group)
         if counts[True] != counts[False]:
             label = counts[True] > counts[False]
+            # Examples show the note, and the longest note explains most
             found.append(max((each for each in group if each.passes == label), key=lambda each: len(each.note)))
     return found
 
 
 def choose_examples(rated: Sequence[RatedAnswer], count: int) -> list[RatedAnswer]:
-    """Choose examples: disagreements first, as many passed as failed answers, those with a reason and short ones first.
+    """Choose as many passed as failed answers as examples.
 
-    Answers on which people and the evaluator agree fill up the kind that has too few disagreements. Without a
-    disagreement there is nothing to learn, and the result is empty.
+    Answers on which people and the evaluator disagree come first, then answers with a note, then short ones. If passed
+    or failed answers have too few disagreements, answers with agreement complete them. Without any disagreement the
+    result is empty, because the evaluator has nothing to learn.
     """
     if not any(each.is_disputed for each in rated):
         return []
@@ -116,7 +118,7 @@ def _different(rated: Sequence[RatedAnswer]) -> list[RatedAnswer]:
 
 
 def folds_of(rated: Sequence[RatedAnswer]) -> list[list[RatedAnswer]]:
-    """Divide the answers into folds. All answers to a task are in the same fold, so that no example gives one away."""
+    """Divide the answers into folds. All answers to a task share a fold, so that examples are other tasks."""
     by_task: defaultdict[str, list[RatedAnswer]] = defaultdict(list)
     for each in sorted(rated, key=lambda one: one.evaluation_id):
         by_task[each.task].append(each)
@@ -175,7 +177,7 @@ def agreement_of(triples: Sequence[tuple[bool, bool | None, bool | None]]) -> Ag
 
 @dataclass(frozen=True, slots=True)
 class TunedThreshold:
-    """A threshold with its cross-validated agreement; no value if the ratings suggest none."""
+    """A threshold with its cross-validated agreement. `value` is None if the ratings suggest no threshold."""
 
     value: float | None
     reason: str | None
@@ -183,7 +185,7 @@ class TunedThreshold:
 
 
 def tune_threshold(rated: Sequence[RatedAnswer], precision: float) -> TunedThreshold:
-    """Suggest a threshold. It needs no call, because the scores of the rated answers are known."""
+    """Suggest a threshold. This calls no model, because the scores of the rated answers are known."""
     found, reason = _suggested(rated, precision)
     if found is None:
         return TunedThreshold(None, reason)

@@ -1,8 +1,8 @@
 """Recognise sentences that state nothing: small talk, and denials.
 
-A denial says that the sources do not contain the answer. Both are recognised by short lists. The whole sentence has to
-match, so that no statement passes because it begins with "I hope" or "unfortunately". A sentence that is not recognised
-counts as a statement without a source, which costs an iteration.
+A denial says that the sources do not contain the answer. Short lists of words and patterns recognise both. The whole
+sentence has to match, so that no statement passes because it begins with "I hope" or "unfortunately". A sentence that
+is not recognised counts as a statement without a source, which costs an iteration.
 """
 
 # ruff: noqa: RUF001  (Cyrillic letters)

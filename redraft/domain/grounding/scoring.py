@@ -59,9 +59,9 @@ class Grounding:
     sources_used: tuple[int, ...]  # The indices of the cited sources, from 0
     sentences_cited: int  # The number of sentences, questions included, that cite an existing source
     sentences_total: int  # The number of sentences, questions included
-    unsourced: tuple[ScoredSentence, ...] = ()  # Headings, questions and table heads with numbers of no source
-    is_silent: bool = False  # Words that state nothing, and do not say that the sources lack the answer
-    is_foreign: bool = False  # Its language certainly differs from the sources', so common words are no evidence
+    unsourced: tuple[ScoredSentence, ...] = ()  # Headings, questions and table heads with a number that is in no source
+    is_silent: bool = False  # The answer states nothing, and does not say that the sources lack the answer
+    is_foreign: bool = False  # Its language differs from that of all sources, so common words are no evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +184,7 @@ class _Reading:
     def is_silent(self) -> bool:
         sentences = self.cited.sentences
         is_cited = any(each.states and of for each, of in zip(sentences, self.cited.numbers, strict=True))
+        # Code is not scored, so it could hide statements.
         hides = any(each.kind == "code" for each in sentences)
         return any(map(str.isalnum, self.answer)) and not is_cited and (hides or not self.has_gap)
 

@@ -14,8 +14,8 @@ from redraft.domain.grounding.non_statements import asks_for_sources
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence
 from redraft.domain.text.cleaning import preview
 
-# At least this share of the statements must cite a source, or share half of their words with a source. The rest leaves
-# room for a conclusion of the answer's own.
+# At least this share of the statements must cite a source, or share half of their words with a source. The other
+# statements may be the answer's own conclusions.
 SUPPORTED_SHARE_MIN = 0.8
 
 _PROBLEMS_MAX = 10

@@ -48,7 +48,7 @@ _OBJECT_STREAM = re.compile(_name("ObjStm"))
 _DATA = re.compile(rb"\bstream\r?\n")
 _DICTIONARY_MAX = 400
 _STREAMS_MAX = 10_000
-# Most pages of a PDF that Anthropic reads; the number for a PDF whose pages cannot be counted
+# Anthropic reads at most this many pages of a PDF. A PDF whose pages cannot be counted counts as this many
 PDF_PAGES_MAX = 600
 # A small file can unpack to gigabytes
 _UNPACKED_MAX = 20_000_000
@@ -161,7 +161,7 @@ AnyAttachment = Annotated[
 
 
 def media_type_of(content: bytes) -> MediaType | None:
-    """Return the type of a file by its first bytes. None if the type is not supported."""
+    """Return the type of a file by its first bytes, or None if the type is not supported."""
     return next((name for name, pattern in _SIGNATURES.items() if pattern.match(content)), None)
 
 

@@ -56,6 +56,6 @@ class TraceParent(NamedTuple):
 
 
 def read_traceparent(text: str | None) -> TraceParent | None:
-    """Read a W3C `traceparent`. Return None for a value that is not valid: W3C prescribes to ignore it."""
+    """Read a W3C `traceparent`. Return None for an invalid value, because W3C requires receivers to ignore it."""
     found = _TRACEPARENT.fullmatch(text or "")
     return TraceParent(*found.groups()) if found else None

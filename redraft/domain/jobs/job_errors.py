@@ -37,7 +37,8 @@ def job_error(
 ) -> dict[str, Any]:
     """Build the error object of a job, an evaluation or a call; `docs/errors.md` explains each code.
 
-    The code that finds an error writes `detail`, such as `redraft/operations/calls/budgets.py` for `budget_exhausted`.
+    The module that finds an error writes `detail`, for example `redraft/operations/calls/budgets.py` for
+    `budget_exhausted`.
     """
     return {
         "type": f"urn:redraft:error:{code}",

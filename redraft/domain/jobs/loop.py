@@ -117,7 +117,7 @@ class Feedback:
     """The content of the next prompt besides the task and the criteria. It contains no hidden criterion.
 
     Attributes:
-        base: the answer to work from; None if none is shown.
+        base: the answer that the model has to improve; None if the prompt shows no answer.
         reasoning: the evaluator's reasoning, if the evaluation has no results per criterion.
         failing: the criteria that the base does not meet.
         problems: suggestions of the evaluator that belong to no failing criterion.

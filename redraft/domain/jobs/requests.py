@@ -389,7 +389,7 @@ def ladder(request: GenerateAnswer) -> tuple[str, ...]:
 
 def sources_hash(sources: Sequence[Mapping[str, Any]]) -> str:
     """Return a digest of dumped sources. A verdict holds only for the sources it was made with."""
-    # Without ids and retriever scores, which no prompt contains.
+    # Ids and retriever scores are left out, because no prompt contains them.
     shown = [[source["title"], source["metadata"], source["content"]] for source in sources]
     return hashlib.sha256(to_json(shown)).hexdigest()[:16]
 

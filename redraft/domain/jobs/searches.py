@@ -1,10 +1,10 @@
-"""Reads the text of a search for jobs: the beginning of an id, labels, and words of the task or the answer."""
+"""Read the text of a search for jobs: the beginning of an id, labels, and words of the task or the answer."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# An id is the time in hexadecimal digits, so a shorter beginning matches nearly all jobs
+# An id begins with its time in hexadecimal digits, so fewer than 8 digits match nearly all jobs
 _ID = re.compile(r"job_[0-9a-f]{8,32}|(?=[a-f]*[0-9])[0-9a-f]{8,32}")
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 WORDS_MAX = 10
@@ -12,7 +12,7 @@ WORDS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A job matches if it meets all parts. Words are compared without regard to upper and lower case of ASCII."""
+    """The parts of a search. A job matches if it meets all of them. The case of ASCII letters in words is ignored."""
 
     words: tuple[str, ...] = ()
     id_prefix: str | None = None

@@ -26,7 +26,7 @@ class Step(StrEnum):
 
 
 class StopReason(StrEnum):
-    # The job has ended with its first answer, whose evaluation is the next step. It then replaces this reason
+    # The job has ended with its first answer, which is evaluated next. The result of this replaces the reason
     ANSWERED = "answered"
     ACCEPTED = "accepted"
     ITERATION_LIMIT = "iteration_limit"

@@ -81,17 +81,17 @@ def headers_of(keys: Sequence[bytes], message_id: str, timestamp: int, body: byt
 
 
 def attempts_left(attempts: int, attempts_before: int) -> int:
-    """Return the number of attempts before a delivery is given up. `attempts_before` were made before a redelivery."""
+    """Return how many attempts a delivery has left. The `attempts_before` its latest redelivery do not count."""
     return max(0, ATTEMPTS_MAX - (attempts - attempts_before))
 
 
 def wait_s(failures: int, *, asked_s: float | None = None, rng: random.Random | None = None) -> float | None:
-    """Return the seconds to wait after a number of failed attempts (from 1), or None to give up.
+    """Return the seconds to wait after a number of failed attempts (from 1), or None if no attempt is left.
 
     `asked_s` is the receiver's `Retry-After`. The wait is at least as long; a value above one day counts as one day.
     """
     if failures >= ATTEMPTS_MAX:
         return None
-    # Jitter, so that the deliveries that one outage delayed are not repeated at the same moment.
+    # Because of the jitter, deliveries that the same outage delayed are not repeated at the same moment.
     own_s = WAITS_S[failures - 1] * (rng or random).uniform(1, 1 + _JITTER)
     return max(own_s, min(asked_s or 0.0, WAIT_MAX_S))

@@ -15,7 +15,7 @@ _ONES = """
     cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince
     zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
 """  # noqa: E501
-# The tens; they start at twenty.
+# The tens start at twenty; each line has one language.
 _TENS = """
     twenty thirty forty fifty sixty seventy eighty ninety
     zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
@@ -40,7 +40,7 @@ _HAN_NUMBER = re.compile("[零一二三四五六七八九两十百千万萬亿�
 
 
 def spelled_values(words: Sequence[str]) -> Iterator[float]:
-    """Yield the values of the number words of a text in lower case, also of `thirty-one` and `two million`."""
+    """Yield the values of the number words in lower case, including combined ones: `thirty-one`, `two million`."""
     before = 0.0
     for word in words:
         value = _VALUES.get(word, SCALES.get(word, 0.0))

@@ -112,7 +112,7 @@ def probe_rows(*, tasks: int = TASKS_MAX, panel: Sequence[str] = (), with_rubric
 
     Args:
         tasks: the number of tasks.
-        panel: the evaluators, if they are several. Only a test of a panel has rows with the panel in another order.
+        panel: the evaluators if there are several. Only a test of a panel has rows with the panel in another order.
         with_rubric: whether the criteria are a rubric. Otherwise they are a text, for profiles without rubrics.
     """
     return [row for task in TASKS[:tasks] for row in _rows_of(task, panel, with_rubric=with_rubric)]
@@ -145,7 +145,7 @@ def _plain(task: ProbeTask) -> dict[str, str]:
 
 
 def answers_of(task: ProbeTask) -> dict[str, str]:
-    """Return the answers to a task by form, without the forms that repeat an answer in another request."""
+    """Return the answers to a task by form. Forms that change only the request and not the answer are missing."""
     plain = _plain(task)
     middle = len(task.right) // 2
     places = {"start": 0, "middle": middle, "end": len(task.right)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """A task with answers whose rightness is known.
+    """A task with answers that are known to be right or wrong.
 
     Attributes:
         name: the beginning of the ids of its rows.

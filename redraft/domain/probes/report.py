@@ -9,7 +9,7 @@ from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.probes.probe_answers import PROBES, Probe, ProbeName
 from redraft.domain.statistics.estimates import Estimate, clustered_share
 
-# A difference of scores from which a verdict counts as changed, even if it passes or fails both answers
+# If scores differ by at least this much, the verdict counts as changed, even if both answers pass or both fail
 SCORE_CHANGE = 0.2
 # A probe is failed if the flip rate is above this rate even at the low end of its interval, and passed if the rate is
 # not above it

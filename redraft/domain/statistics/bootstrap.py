@@ -24,8 +24,8 @@ _Total = tuple[float, int]
 def mean_of(values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, draws: int = DRAWS) -> Mean | None:
     """Return the mean with its percentile bootstrap interval (Efron 1979), or None without values.
 
-    The bootstrap draws whole clusters with all their values (Davison and Hinkley 1997, 3.8). The mean is that of all
-    values, so a cluster counts by its size. With fewer than about 20 clusters a percentile interval is too narrow
+    The bootstrap draws whole clusters with all their values (Davison and Hinkley 1997, 3.8). The mean is taken over all
+    values, so a larger cluster has more weight. With fewer than about 20 clusters a percentile interval is too narrow
     (Hesterberg 2015): it contains the true mean in less than 95 % of the cases.
 
     Args:
@@ -65,12 +65,12 @@ def _totals(values: Sequence[float], clusters: Sequence[Hashable] | None) -> lis
 
 def _resampled_means(totals: Sequence[_Total], draws: int) -> list[float]:
     """Return the means of resampled clusters in ascending order."""
-    # Sorted, so that the same values draw the same means in any order.
+    # The totals are sorted, so that the same values give the same means in any order.
     ordered = sorted(totals)
     if ordered[0] == ordered[-1]:
         return [ordered[0][0] / ordered[0][1]]
     rng = Random(SEED)  # noqa: S311 - not for secrets
-    # Sum and size in one number, so that `sum` adds up both of them in C.
+    # Each complex number holds a sum and a size, so that one fast `sum` adds up both.
     both = [complex(total, size) for total, size in ordered]
     drawn = (sum(rng.choices(both, k=len(both))) for _ in range(draws))
     return sorted(each.real / each.imag for each in drawn)

@@ -59,7 +59,7 @@ def _wilson(value: float, whole: float) -> Estimate:
 
 
 def clustered_share(clusters: Sequence[tuple[float, float]]) -> Estimate | None:
-    """Return a share over clusters, each (part, whole). A whole that is no integer is a number of independent values.
+    """Return a share over clusters, each (part, whole). A whole may be an effective number of values, so a fraction.
 
     Repeats of a row carry less information than the same number of different rows.
 
@@ -117,7 +117,7 @@ def read_quantile(ordered: Sequence[float], at: float) -> float:
 
 
 def mcnemar_p(one_way: int, other_way: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test, from the numbers of pairs that pass only in one run.
+    """Return the two-sided p-value of McNemar's exact test, from the numbers of pairs that pass in only one run.
 
     The result is never below the smallest normal float, so that it does not underflow to 0.
     """
@@ -131,7 +131,7 @@ def mcnemar_p(one_way: int, other_way: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A rank correlation from -1 to 1, with its 95 % interval. None for few pairs or at 1 and -1."""
+    """A rank correlation from -1 to 1. Its 95 % interval is None for few pairs and for a value of 1 or -1."""
 
     value: float
     low: float | None
@@ -151,6 +151,7 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> Correlation | None:
     if spread == 0:
         return None
     value = max(-1.0, min(1.0, fsum(x * y for x, y in zip(first, second, strict=True)) / spread))
+    # Fisher's z of 1 and -1 is infinite.
     if len(pairs) < RANKED_NEEDED or 1 - abs(value) < 1e-12:
         return Correlation(value, None, None, len(pairs))
     half = Z_95 * sqrt((1 + value**2 / 2) / (len(pairs) - 3))

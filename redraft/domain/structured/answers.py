@@ -50,7 +50,7 @@ def check_schema(schema: Mapping[str, Any], pointer: str) -> None:
     """Check that a schema can be used.
 
     Raises:
-        Invalid: it is no JSON Schema, names another document, or is too long or too expensive
+        Invalid: the value is no JSON Schema, refers to another document, or is too long or too expensive to use
             (code `invalid_schema`).
     """
     message = schema_error(schema)
@@ -89,7 +89,7 @@ def read_json(answer: str, wanted: str = "value") -> Parsed | Mismatch:
     text = answer.strip().removeprefix("\ufeff").strip()
     fenced = _FENCED.match(text)
     try:
-        # NaN and Infinity are no JSON, and 1e999 cannot be stored: none of them is finite.
+        # `finite` refuses NaN and Infinity, which are no JSON, and numbers such as 1e999, which cannot be stored.
         value = json.loads(fenced[1] if fenced else text, parse_constant=finite, parse_float=finite)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""

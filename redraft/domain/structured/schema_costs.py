@@ -9,7 +9,7 @@ from typing import Any, cast
 
 TRIES_MAX = 1_000
 
-# The length of the schema with its references expanded, times the length of the value. So much work takes about 10 ms.
+# Work is the length of the schema with expanded references, times the length of the value. This much takes about 10 ms.
 _CHEAP_WORK = 10_000_000
 _REFERENCE = re.compile(r"#(?:/(?:\$defs|definitions)/[^/%~]+)?")
 # `referred` does not follow these references, so their work could not be estimated.
@@ -116,7 +116,7 @@ def _parts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def referred(pointer: str, root: Mapping[str, Any]) -> Any:
-    """Return the target of a reference within a schema, or None if there is none."""
+    """Return the target of a reference within a schema, or None if the target does not exist."""
     target: Any = root
     for part in pointer.removeprefix("#").split("/")[1:]:
         target = as_mapping(target).get(part.replace("~1", "/").replace("~0", "~"))

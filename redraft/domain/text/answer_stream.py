@@ -17,16 +17,16 @@ _UNCLEAR = re.compile(
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
-# Limits the repeated search for the beginning of the answer, which takes quadratic time. Beyond it, the text is
-# published at the end.
+# The repeated search for the beginning of the answer takes quadratic time, so it reads at most this much in total. If
+# the beginning is not found until then, the whole answer is published at the end.
 _READ_CHARS_MAX = 1_000_000
 
 
 class AnswerStream:
-    """Publishes the pieces of an answer, whose concatenation is the answer.
+    """Publishes an answer in pieces. All pieces joined are the answer.
 
-    An empty piece withdraws all earlier pieces. It is published if a closing tag without an opening tag follows, which
-    shows that the earlier pieces were thinking.
+    An empty piece withdraws all earlier pieces. It is published after a closing tag without an opening tag, because
+    this tag shows that the earlier pieces were thinking.
     """
 
     def __init__(self, publish: Callable[[str], None]) -> None:

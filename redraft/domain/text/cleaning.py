@@ -22,9 +22,9 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Make a text storable. PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
+    """Return a text that the databases can store. PostgreSQL rejects U+0000, and UTF-8 cannot encode lone surrogates.
 
-    It removes the C0 controls except tab, newline and carriage return. Vertical tab and form feed become spaces,
+    This removes the C0 controls except tab, newline and carriage return. Vertical tab and form feed become spaces,
     because they separate words. Lone surrogates become U+FFFD, and split pairs are joined.
     """
     if text.isascii() and text.isprintable():

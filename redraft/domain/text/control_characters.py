@@ -10,8 +10,8 @@ _ACTING = re.compile(
 
 
 def reveal(text: str) -> str:
-    """Replace each of these characters by a readable escape."""
-    # None of these characters is printable, and this test of nearly all values of a page is faster than the pattern
+    """Replace each character that could affect a terminal or a page by a readable escape."""
+    # These characters are not printable. Nearly all values of a page are, and this test is faster than the pattern
     return text if text.isprintable() else _ACTING.sub(_visible, text.replace("\r\n", "\n"))
 
 
@@ -27,7 +27,7 @@ def one_line(text: str, limit: int = 2000) -> str:
 
 
 def reveal_in_json(text: str) -> str:
-    """Replace these characters in a JSON text by JSON escapes, which do not change its meaning."""
+    """Replace such characters in a JSON text by JSON escapes, which do not change the meaning of the text."""
     return _ACTING.sub(_in_json, text)
 
 

@@ -54,7 +54,7 @@ def is_language(code: str, guessed: str) -> bool:
 
 
 def prose_of(text: str) -> str:
-    """Return the text without code and URLs: they are in no natural language."""
+    """Return the text without code and URLs, because these are in no natural language."""
     return _LEFT_OUT.sub(" ", text)
 
 

@@ -96,7 +96,7 @@ _ENDS_WITH_THE_ANSWER = frozenset({"channel", "tag"})
 
 
 def key_of(delimiter: re.Match[str]) -> SpellingKey:
-    """Return the key that pairs an opening with a closing tag. Models also close `<think>` with `</thinking>`."""
+    """Return the key by which an opening and a closing tag match. Models also close `<think>` with `</thinking>`."""
     name = delimiter.lastgroup or ""
     return _KIN.get(name, name), (delimiter[name] or "").lower().removesuffix("ing").removesuffix("s")
 
@@ -274,7 +274,7 @@ def _leading_thought(text: str, start: int, at: int, opened: set[SpellingKey]) -
 
 
 def _lone_closer(text: str, at: int, opened: set[SpellingKey]) -> int | None:
-    """Return the end of a closing tag whose opening tag stood in the prompt; None if the text only mentions it."""
+    """Return the end of a closing tag whose opening tag is in the prompt, or None if the text only mentions the tag."""
     closer = CLOSER.match(text, at)
     if closer is None or not closes_alone(closer) or key_of(closer) in opened:
         return None

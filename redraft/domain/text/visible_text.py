@@ -28,8 +28,8 @@ _JOINED_SCRIPTS = re.compile(
 def visible(text: str) -> str:
     """Remove invisible characters: zero-width characters, bidi controls, tags, soft hyphens and the like.
 
-    Tabs and line breaks stay; each kind of line break becomes a newline. Also these stay: joiners between emoji and
-    between letters of scripts that need them, the emoji sign after a symbol, and the three flags made of tags.
+    Tabs and line breaks stay; each kind of line break becomes a newline. These characters stay as well: joiners between
+    emoji and between letters of scripts that need them, the emoji sign after a symbol, and the three flags of tags.
     """
     text = _BREAKS.sub("\n", text)
     text = _HIDDEN.sub(lambda match: match["kept"] or "", text)
