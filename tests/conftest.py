@@ -19,7 +19,6 @@ from pydantic import SecretStr
 from redraft.operations.services import Services
 from redraft.runtime import build_runtime
 from redraft.settings import Settings
-from tests.joined_cases import pytest_pycollect_makeitem  # noqa: F401 - a hook
 from tests.model_server.server import ModelServer
 from tests.support.databases.postgres import PostgresServer
 from tests.support.databases.sqlite import create_sqlite
