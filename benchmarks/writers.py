@@ -18,7 +18,7 @@ from rich.table import Table
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import events, jobs, transitions
+from redraft.storage.jobs import events, jobs, step_claims, transitions
 from tests.support.databases.postgres import PostgresServer
 
 PROCESSES = (1, 2, 4, 8)
@@ -121,7 +121,7 @@ def submit(database: Database, job_id: str, _owner: str) -> None:
 
 def claim(database: Database, job_id: str, owner: str) -> None:
     with database.write() as connection:
-        assert transitions.claim(connection, job_id, "generate", 1, owner=owner, lease_s=30) is not None
+        assert step_claims.claim(connection, job_id, "generate", 1, owner=owner, lease_s=30) is not None
 
 
 def move(database: Database, job_id: str, _owner: str) -> None:

@@ -1,5 +1,6 @@
 """Finds the tunings that requests name, and the profile with the examples of a tuning."""
 
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,12 @@ _KNOWN_MAX = 256
 
 # The examples of the tunings that each database contains. They never change
 _known: WeakKeyDictionary[Database, dict[str, tuple[EvaluatorExample, ...]]] = WeakKeyDictionary()
+
+# By evaluator and profile: the time of the last search, and the adopted tuning. Each submission needs it
+_adopted_before: WeakKeyDictionary[Database, dict[tuple[str, str], tuple[float, TuningRecord | None]]] = (
+    WeakKeyDictionary()
+)
+_ADOPTED_FOR_S = 1.0
 
 
 def tuned(services: Services, request: AnyRequest) -> dict[str, Any]:
@@ -42,8 +49,22 @@ def tuned(services: Services, request: AnyRequest) -> dict[str, Any]:
 
 
 def _adopted(services: Services, evaluator: str, profile: str) -> TuningRecord | None:
-    with services.database.read() as connection:
-        return stored.adopted(connection, evaluator, profile)
+    """Return the adopted tuning. Another process may have adopted it up to a second before it is found."""
+    now, key = services.clock.monotonic(), (evaluator, profile)
+    known = _adopted_before.setdefault(services.database, {})
+    at, found = known.get(key, (-math.inf, None))
+    if now - at >= _ADOPTED_FOR_S:
+        with services.database.read() as connection:
+            found = stored.adopted(connection, evaluator, profile)
+        if len(known) >= _KNOWN_MAX:
+            known.clear()
+        known[key] = now, found
+    return found
+
+
+def forget_adopted(services: Services) -> None:
+    """Find adopted tunings anew, because one was adopted or reverted in this process."""
+    _adopted_before.pop(services.database, None)
 
 
 def examples_of(services: Services, tuning_id: str | None) -> tuple[EvaluatorExample, ...]:

@@ -363,7 +363,7 @@ def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord |
     if isinstance(item.ready, Continuation):
         return lifecycle.store_continuation(connection, item.ready, delivery=item.delivery)
     if isinstance(item.ready, Ready):
-        return submit.store(connection, item.ready, run_id=run_id, delivery=item.delivery)
+        return submit.store(connection, item.ready, submit.row_of(item.ready, run_id=run_id, delivery=item.delivery))
     return jobs.get(connection, item.live_job_id or "")
 
 

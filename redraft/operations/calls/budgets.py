@@ -50,9 +50,13 @@ class Spent:
 def spent_of(connection: Connection, services: Services, job: JobRecord, limits: Limits) -> Spent | None:
     """Read the spending of a job from the ledger. None if neither the job nor its run has a budget."""
     leaves = None if job.run_id is None else _run_leaves(connection, services, job.run_id)
-    if limits.max_tokens is None and limits.max_cost_usd is None and leaves is None:
+    if leaves is None and not has_budget(limits):
         return None
     return replace(_spent(connection, services, job.id), run_leaves=leaves)
+
+
+def has_budget(limits: Limits) -> bool:
+    return limits.max_tokens is not None or limits.max_cost_usd is not None
 
 
 def with_planned(services: Services, spent: Spent | None, planned: Sequence[PlannedCall]) -> Spent | None:

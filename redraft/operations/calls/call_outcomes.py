@@ -246,13 +246,11 @@ class _Spent:
     def __init__(self, services: Services, planned: PlannedCall, usage: Usage) -> None:
         price = services.providers.price
         cost = 0 if usage == _NOTHING else price(planned.chat.model, usage, is_batch=planned.is_batch)
-        self.columns = {
-            **asdict(usage),
-            "cost_nano_usd": cost,
-        }
+        counts = asdict(usage)
+        self.columns = {**counts, "cost_nano_usd": cost}
         self.sums = {
             "calls": 1,
-            **{name: count or 0 for name, count in asdict(usage).items()},
+            **{name: count or 0 for name, count in counts.items()},
             "cost_nano_usd": cost or 0,
             "unpriced_calls": int(cost is None),
         }

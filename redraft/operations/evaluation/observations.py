@@ -66,6 +66,6 @@ def _pages(
 
 def rank_report(services: Services, criteria: ObservationFilter) -> RankReport:
     """Report on the ranks of cited sources in all matching observations."""
-    with services.database.read() as connection:
+    with services.database.read(is_streamed=True) as connection:
         found = observations.stream_sources(connection, criteria)
         return report_ranks([ObservedSource(**each) for each in sources] for sources in found)

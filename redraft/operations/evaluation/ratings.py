@@ -173,7 +173,7 @@ def calibration(services: Services, criteria: RatingFilter, *, precision: float)
             found = calibrate(_rated(rows), precision=precision)
             yield CalibrationGroup.from_row(found, **named)
 
-    with services.database.read() as connection:
+    with services.database.read(is_streamed=True) as connection:
         found = heapq.nlargest(GROUPS_MAX, groups(), key=lambda group: (group.n, group.unsure))
     return found, count - len(found)
 

@@ -31,7 +31,7 @@ from redraft.operations.bulk import datasets, run_results, runs
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.resource_base import Moment, Resource
 from redraft.operations.services import Services
-from redraft.operations.tuning_lookup import NO_TUNING
+from redraft.operations.tuning_lookup import NO_TUNING, forget_adopted
 from redraft.storage.admin import tunings as stored
 from redraft.storage.admin.tunings import TuningRecord
 
@@ -193,6 +193,7 @@ def adopt(services: Services, tuning_id: str) -> Tuning:
     with services.database.write() as connection:
         _find(connection, tuning_id)
         stored.adopt(connection, tuning_id)
+    forget_adopted(services)
     return get(services, tuning_id)
 
 
@@ -207,6 +208,7 @@ def revert(services: Services, tuning_id: str) -> Tuning:
         if used is None or used.id != tuning_id:
             raise Conflict(f"{tuning_id} is not in use.", code="tuning_not_adopted")
         stored.revert(connection, tuning_id)
+    forget_adopted(services)
     return get(services, tuning_id)
 
 

@@ -33,7 +33,7 @@ from redraft.operations.jobs.variables import with_rendered_texts
 from redraft.operations.jobs.webhooks import check_webhook
 from redraft.operations.request_views import evaluators_of, models_named, needs_evaluator
 from redraft.operations.results.grounding import grounding_reader
-from redraft.operations.results.job_results import event
+from redraft.operations.results.job_results import Event, event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.template_lookup import keep, template_of
@@ -226,12 +226,16 @@ def submit(
     job of the key was deleted at the same time.
     """
     ready = prepare(services, request)
-    with services.database.write() as connection:
-        job = store(connection, ready, idempotency=idempotency, traceparent=traceparent)
-        if job is None and idempotency:
-            return _replay(connection, idempotency, ready.digest, request)
-        if job is None:
-            raise RuntimeError("A job without an idempotency key met another one.")
+    row = row_of(ready, idempotency, traceparent=traceparent)
+    job = _store_in_group(services, ready, row)
+    if job is None:
+        with services.database.write() as connection:
+            # A group commit with unknown outcome may have stored the job
+            job = store(connection, ready, row) or jobs.get(connection, row["id"])
+            if job is None and idempotency:
+                return _replay(connection, idempotency, ready.digest, request)
+    if job is None:
+        raise RuntimeError("A job without an idempotency key met another one.")
     reached(FaultPoint.SUBMITTED, job.id)
     # A fast worker would find no job before the commit. If this process dies here, the sweeper notifies the workers
     context.notify(services, context.message_of(job))
@@ -251,18 +255,18 @@ def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) ->
     return Ready(normal, digest, warnings_of(services, normal), grounding, files, template_of(services, normal))
 
 
-def store(
-    connection: Connection,
-    ready: Ready,
-    *,
-    idempotency: Idempotency | None = None,
-    run_id: str | None = None,
-    delivery: str | None = None,
-    traceparent: TraceParent | None = None,
-) -> JobRecord | None:
-    """Store a job. None if its idempotency key exists. The caller notifies the workers after the commit."""
-    trace = {"trace_id": traceparent and traceparent.trace_id, "traceparent": traceparent and str(traceparent)}
-    row = {**_row(ready, idempotency), "run_id": run_id, "delivery": delivery, **trace}
+def _store_in_group(services: Services, ready: Ready, row: Mapping[str, Any]) -> JobRecord | None:
+    """Store a job and its first event with one statement. None if the job has other rows, or was not stored."""
+    group_commit, request = services.database.group_commit, ready.request
+    has_other_rows = ready.files or ready.template or request.webhook or not isinstance(request, GenerateAnswer)
+    if group_commit is None or has_other_rows:
+        return None
+    rows = [events.rows_of(row["id"], 1, [_queued()])]
+    return jobs.add_in_group(group_commit, row, request.limits.deadline_s, rows)
+
+
+def store(connection: Connection, ready: Ready, row: Mapping[str, Any]) -> JobRecord | None:
+    """Store a job. None if its id or its idempotency key exists. The caller notifies the workers after the commit."""
     job = jobs.add(connection, row, ready.request.limits.deadline_s)
     if job is None:
         return None
@@ -281,11 +285,23 @@ def store(
             grounding=ready.grounding,
         )
         history.add_iterations(connection, job.id, [given])
-    events.add(connection, job, 1, [event("job.queued", "The job is stored and waits for a worker.")])
+    events.add(connection, job, 1, [_queued()])
     return job
 
 
-def _row(ready: Ready, idempotency: Idempotency | None) -> dict[str, Any]:
+def _queued() -> Event:
+    return event("job.queued", "The job is stored and waits for a worker.")
+
+
+def row_of(
+    ready: Ready,
+    idempotency: Idempotency | None = None,
+    *,
+    run_id: str | None = None,
+    delivery: str | None = None,
+    traceparent: TraceParent | None = None,
+) -> dict[str, Any]:
+    """Return the row of a new job, with a new id."""
     request = ready.request
     return {
         "id": new_id("job"),
@@ -298,6 +314,10 @@ def _row(ready: Ready, idempotency: Idempotency | None) -> dict[str, Any]:
         "idempotency_key": idempotency.key if idempotency else None,
         "request_hash": ready.digest,
         "event_seq": 1,
+        "run_id": run_id,
+        "delivery": delivery,
+        "trace_id": traceparent and traceparent.trace_id,
+        "traceparent": traceparent and str(traceparent),
         **_first_step(request),
     }
 

@@ -22,7 +22,7 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.errors import ProviderError
 from redraft.messages import StepMessage
-from redraft.operations.calls.budgets import BudgetExhausted, spent_of
+from redraft.operations.calls.budgets import BudgetExhausted, has_budget, spent_of
 from redraft.operations.calls.ledger import unclear_ends
 from redraft.operations.calls.model_calls import PlannedCall, loose_schemas, parameters_left_out
 from redraft.operations.calls.step_work import CallsParked, Pace, Work
@@ -52,7 +52,7 @@ from redraft.providers.shared.protocol import without_cache_marks
 from redraft.rate_limiter import LimiterSession
 from redraft.sandbox.fair_queue import Busy
 from redraft.storage.engine.statements import adding_together
-from redraft.storage.jobs import calls, events, history, transitions
+from redraft.storage.jobs import calls, events, history, step_claims, transitions
 from redraft.storage.jobs.calls import SlotKey
 
 log = structlog.get_logger()
@@ -79,9 +79,11 @@ def run(
         StepCrashed: any unforeseen exception.
         Unavailable: the database does not answer.
     """
+    if holder.is_closing:
+        return
     claimed_at = services.clock.monotonic()
     with crashing_as(message, None):
-        prepared = _claim(services, holder, message)
+        prepared = _claim_new(services, holder, message) or _claim(services, holder, message)
     if prepared is None:
         return
     token = prepared.step.job.lease_token
@@ -177,17 +179,50 @@ def _announce_next(step: StepContext, result: StepResult, following: PreparedSte
         rate_limits.wait(step.services, message, following)
 
 
+def _claim_new(services: Services, holder: LeaseHolder, message: StepMessage) -> PreparedStep | None:
+    """Plan the first step of a job, then claim it and reserve its calls with one statement.
+
+    Returns:
+        None if the step was not claimed. Then `_claim` finds out why, or claims it.
+    """
+    group_commit = services.database.group_commit
+    if group_commit is None or message.step is not Step.GENERATE:
+        return None
+    claim = step_claims.find_new(group_commit, message.job_id)
+    if claim is None or claim.remaining_s <= 0:
+        return None
+    deadline = services.clock.monotonic() + claim.remaining_s
+    job, request = claim.job, parse_request(claim.job)
+    if job.delivery == "batch" or has_budget(request.limits) or request.webhook:
+        return None
+    step = StepContext(services, holder, job, request, records=(), recorded={}, deadline=deadline)
+    if evaluate.takes_long(step):
+        prepared = PreparedStep(step, (), needs_planning=True)
+    else:
+        try:
+            prepared = rate_limits.prepare(step, generate.plan(step))
+        except (ProviderError, BudgetExhausted):
+            return None
+    new = started(job, starts_job=True, starts_iteration=True)
+    rows = [events.rows_of(job.id, job.event_seq - 1, new)]
+    if prepared.planned and not prepared.needs_permits:
+        rows.append(calls.rows_of([call.row for call in prepared.planned]))
+    reached(FaultPoint.CLAIMING, job.id)
+    if not step_claims.claim_new(group_commit, claim, rows, owner=holder.owner, lease_s=holder.lease_s):
+        return None
+    reached(FaultPoint.CLAIMED, job.id)
+    announce(services, job, has_ended=False)
+    return prepared
+
+
 def _claim(services: Services, holder: LeaseHolder, message: StepMessage) -> PreparedStep | None:
     """Stages 1 to 3 in one unit of work: claim the step, load its recorded replies, reserve its calls.
 
     Returns:
-        None if there is nothing to do: the message is stale or a duplicate, the worker is stopping, or the deadline
-        has passed.
+        None if there is nothing to do: the message is stale or a duplicate, or the deadline has passed.
     """
-    if holder.is_closing:
-        return None
     with services.database.write() as connection:
-        claim = transitions.claim(
+        claim = step_claims.claim(
             connection,
             message.job_id,
             message.step,
@@ -269,7 +304,7 @@ def _load(
     services: Services,
     holder: LeaseHolder,
     connection: Connection,
-    claim: transitions.Claim,
+    claim: step_claims.Claim,
     deadline: float,
     *,
     is_again: bool,

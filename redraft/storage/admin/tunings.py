@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Executable, bindparam, insert, select, update
 
 from redraft.storage.admin.ratings import counting_ratings
 from redraft.storage.engine.admin_tables import evaluator_tunings as tunings
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import fetch_all, fetch_one
+from redraft.storage.engine.statements import fetch
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 
 
@@ -40,14 +42,19 @@ def get(connection: Connection, tuning_id: str) -> TuningRecord | None:
 
 def adopted(connection: Connection, evaluator_model: str, profile: str) -> TuningRecord | None:
     """Return the tuning in use: the latest adopted one that was not reverted."""
+    row = fetch(connection, _adopted_statement(), {"p_model": evaluator_model, "p_profile": profile})
+    return None if row is None else TuningRecord(**row)
+
+
+@cache  # each submission runs this statement
+def _adopted_statement() -> Executable:
     query = select(tunings).where(
-        tunings.c.evaluator_model == evaluator_model,
-        tunings.c.profile == profile,
+        tunings.c.evaluator_model == bindparam("p_model"),
+        tunings.c.profile == bindparam("p_profile"),
         tunings.c.adopted_at.is_not(None),
         tunings.c.reverted_at.is_(None),
     )
-    row = fetch_one(connection, query.order_by(tunings.c.adopted_at.desc(), tunings.c.id.desc()).limit(1))
-    return None if row is None else TuningRecord(**row)
+    return query.order_by(tunings.c.adopted_at.desc(), tunings.c.id.desc()).limit(1)
 
 
 def list_newest(connection: Connection, limit: int) -> list[TuningRecord]:

@@ -1,6 +1,6 @@
 """Passes statements to the driver, past SQLAlchemy's result objects. SQLAlchemy translates the errors."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -8,10 +8,22 @@ import sqlalchemy as sa
 
 
 class Statement(NamedTuple):
-    """The text of a statement, and its parameters as the driver takes them."""
+    """A statement as the driver takes it.
+
+    Attributes:
+        text: the text of the statement.
+        parameters: the values of its parameters.
+        columns: the names of the result columns, with the converters of their values.
+    """
 
     text: str
     parameters: Any = None
+    columns: Sequence[tuple[str, Callable[[Any], Any] | None]] = ()
+
+    def read(self, row: Sequence[Any]) -> dict[str, Any]:
+        """Return a row of the result by column name."""
+        found = zip(self.columns, row, strict=True)
+        return {name: process(value) if process else value for (name, process), value in found}
 
 
 def execute(connection: sa.Connection, statement: Statement, *, has_result: bool = False) -> Any:
@@ -48,7 +60,7 @@ def execute_together(connection: sa.Connection, statements: Sequence[Statement])
 
 
 def _execute(connection: sa.Connection, cursor: Any, statement: Statement) -> None:
-    text, parameters = statement
+    text, parameters, _ = statement
     for listener in cast("Any", connection.engine).dispatch.before_cursor_execute:
         text, parameters = listener(connection, cursor, text, parameters, None, False)
     cursor.execute(text, *(() if parameters is None else (parameters,)))
@@ -60,5 +72,5 @@ def _translated(connection: sa.Connection, statement: Statement, cursor: Any) ->
     try:
         yield
     except Exception as error:
-        cast("Any", connection)._handle_dbapi_exception(error, *statement, cursor, None)  # noqa: SLF001
+        cast("Any", connection)._handle_dbapi_exception(error, statement.text, statement.parameters, cursor, None)  # noqa: SLF001
         raise

@@ -16,7 +16,7 @@ from redraft.storage.engine import driver
 
 log = structlog.get_logger()
 
-_PING_AFTER_S = 5.0
+PING_AFTER_S = 5.0
 # Without `options`, because PgBouncer refuses connections with them
 _CONNECT_ARGS = {"connect_timeout": 3, "application_name": "redraft"}
 _TIMEOUTS_MS = {"statement_timeout": 30_000, "idle_in_transaction_session_timeout": 30_000, "lock_timeout": 10_000}
@@ -26,6 +26,9 @@ _STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
 _TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
 _DIRECT = "redraft_is_direct"
+# An option of connections. A transaction would add two round trips to a read, and each statement would still see the
+# latest commits. Behind a pooler, only a transaction sets the timeouts
+WITHOUT_TRANSACTION = "redraft_without_transaction"
 # A prepared statement exists already, or does not exist: the pooler has connected us to another client's session
 _FOREIGN_SESSION = frozenset({"42P05", "26000"})
 
@@ -124,8 +127,12 @@ def is_autocommit(connection: Connection) -> bool:
 
 
 def _begin(connection: Connection) -> None:
-    if not is_autocommit(connection):
-        driver.execute(connection, driver.Statement("BEGIN" if is_direct(connection) else _BEGIN_POOLED))
+    if is_autocommit(connection):
+        return
+    if not is_direct(connection):
+        driver.execute(connection, driver.Statement(_BEGIN_POOLED))
+    elif not connection.get_execution_options().get(WITHOUT_TRANSACTION):
+        driver.execute(connection, driver.Statement("BEGIN"))
 
 
 _TIMEOUTS = tuple(f"{name}={value}" for name, value in _TIMEOUTS_MS.items())
@@ -141,7 +148,7 @@ def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> 
     # Test only after a pause, because a further round trip for each transaction would cost too much
     import psycopg
 
-    if time.monotonic() - record.info.get("used_at", 0.0) < _PING_AFTER_S:
+    if time.monotonic() - record.info.get("used_at", 0.0) < PING_AFTER_S:
         return
     try:
         connection.execute("")

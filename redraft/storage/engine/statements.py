@@ -64,11 +64,8 @@ class _Prepared:
     def bind(self, values: Mapping[str, Any]) -> driver.Statement:
         bound = {name: process(values[name]) if process else values[name] for name, process in self.parameters}
         bound = {**self.fixed, **bound}
-        return driver.Statement(self.text, bound if self.order is None else tuple(bound[name] for name in self.order))
-
-    def execute(self, connection: sa.Connection, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Execute the statement, and return its first row, or None."""
-        return driver.execute(connection, self.bind(values), has_result=bool(self.columns))
+        parameters = bound if self.order is None else tuple(bound[name] for name in self.order)
+        return driver.Statement(self.text, parameters, self.columns)
 
 
 def run(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -76,17 +73,15 @@ def run(connection: sa.Connection, statement: Executable, values: Mapping[str, A
 
     Returns the row, or None. Its values are not converted. For columns with types of `columns.py`, use `fetch`.
     """
-    return _prepare(statement, _kind_of(connection)).execute(connection, values)
+    bound = bind(connection, statement, values)
+    return driver.execute(connection, bound, has_result=bool(bound.columns))
 
 
 def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Execute a statement that finds at most one row. Return this row by column name, or None."""
-    prepared = _prepare(statement, _kind_of(connection))
-    row = prepared.execute(connection, values)
-    if row is None:
-        return None
-    found = zip(prepared.columns, row, strict=True)
-    return {name: process(value) if process else value for (name, process), value in found}
+    bound = bind(connection, statement, values)
+    row = driver.execute(connection, bound, has_result=True)
+    return None if row is None else bound.read(row)
 
 
 def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -153,7 +148,24 @@ def all_or_none(
     parameters = dict(first.values)
     for other in others:
         parameters |= other.values
-    return _prepare(statement, _kind_of(connection)).bind(parameters | _given_rows(rows))
+    return bind(connection, statement, parameters | _given_rows(rows))
+
+
+def with_rows(
+    connection: sa.Connection, first: sa.Insert | sa.Update, values: Mapping[str, Any], rows: Sequence[Rows]
+) -> driver.Statement:
+    """Return a PostgreSQL statement that executes `first`, and adds rows if `first` returned its row.
+
+    The statement returns the columns that `first` returns. `values` are the values of its bind parameters.
+    """
+    statement = _statement_with_rows(first, _shapes_of(rows))
+    return bind(connection, statement, {**values, **_given_rows(rows)})
+
+
+@lru_cache(maxsize=512)
+def _statement_with_rows(first: sa.Insert | sa.Update, shapes: tuple[_Shape, ...]) -> Executable:
+    done = first.cte("first")
+    return sa.select(done).add_cte(*_dependent_inserts(shapes, done))
 
 
 @lru_cache(maxsize=512)
@@ -163,9 +175,12 @@ def _dependent_statement(first: sa.Update, others: tuple[sa.Update, ...], shapes
     done = first.cte("first")
     is_done = sa.exists(sa.select(sa.literal(1)).select_from(done))
     changes = [done, *(other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))]
-    added = [_dependent_insert(part, *shape, done).cte(f"part{part}") for part, shape in enumerate(shapes)]
     returned = (sa.select(change.c[0]).scalar_subquery().label(f"c{number}") for number, change in enumerate(changes))
-    return sa.select(*returned).add_cte(*added)
+    return sa.select(*returned).add_cte(*_dependent_inserts(shapes, done))
+
+
+def _dependent_inserts(shapes: tuple[_Shape, ...], done: sa.CTE) -> list[sa.CTE]:
+    return [_dependent_insert(part, *shape, done).cte(f"part{part}") for part, shape in enumerate(shapes)]
 
 
 def _dependent_insert(part: int, table: sa.Table, names: tuple[str, ...], count: int, done: sa.CTE) -> sa.Insert:
@@ -226,6 +241,11 @@ def defaults_of(table: sa.Table, names: Collection[str]) -> dict[str, Any]:
         name: value if isinstance(value, sa.ClauseElement) else sa.literal(value, kind)
         for name, (value, kind) in values.items()
     }
+
+
+def bind(connection: sa.Connection, statement: Executable, values: Mapping[str, Any]) -> driver.Statement:
+    """Return a statement with the values of its bind parameters, as the driver of the connection takes it."""
+    return _prepare(statement, _kind_of(connection)).bind(values)
 
 
 def _is_postgresql(connection: sa.Connection) -> bool:

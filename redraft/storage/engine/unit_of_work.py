@@ -46,6 +46,7 @@ class Database:
         else:
             self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
             self.group_commit = GroupCommit(self.url)
+        self._reader = self.engine.execution_options(**{postgresql.WITHOUT_TRANSACTION: True})
         # The threads of a process wait here for their turn. SQLite's own wait polls, so that some threads starve
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
         # `notify_after_commit` sets these, so that a thread of this process reads the changed table at once
@@ -70,9 +71,12 @@ class Database:
         return engine
 
     @contextmanager
-    def read(self) -> Generator[Connection]:
-        """Open a consistent view for reading. Raises Unavailable if the database cannot be reached."""
-        with translated(), self.engine.connect() as connection:
+    def read(self, *, is_streamed: bool = False) -> Generator[Connection]:
+        """Open a connection for reading. On SQLite, all statements see the same state of the database.
+
+        `is_streamed` is for results that are not read at once. Raises Unavailable if the database cannot be reached.
+        """
+        with translated(), (self.engine if is_streamed else self._reader).connect() as connection:
             connection.begin()
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")

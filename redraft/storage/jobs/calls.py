@@ -13,7 +13,7 @@ from redraft.domain.jobs.job_errors import job_error
 from redraft.domain.jobs.states import Step, StopReason
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.query_parts import exists, fetch_all, fetch_one
-from redraft.storage.engine.statements import Change, add_rows, run
+from redraft.storage.engine.statements import Change, Rows, add_rows, run
 from redraft.storage.engine.tables import TOKENS, calls, jobs
 
 # Iteration, candidate, and the number of the call among the calls for this candidate
@@ -88,7 +88,11 @@ def recorded_replies(
 
 
 def open_calls(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    add_rows(connection, calls, rows)
+    add_rows(connection, *rows_of(rows))
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]]) -> Rows:
+    return calls, rows
 
 
 def lost_usage(closed: Iterable[bool]) -> Counter[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable, select
 
 from redraft.storage.engine.query_parts import fetch_all
-from redraft.storage.engine.statements import add_rows
+from redraft.storage.engine.statements import Rows, add_rows
 from redraft.storage.engine.tables import events
 from redraft.storage.jobs import webhooks
 from redraft.storage.jobs.jobs import JobRecord
@@ -29,14 +29,20 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
 
     The caller has reserved the event numbers from `first_seq` on in the same unit of work.
     """
-    rows = [
-        {"job_id": job.id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
-        for offset, (kind, payload) in enumerate(new)
-    ]
-    add_rows(connection, events, rows)
+    table, rows = rows_of(job.id, first_seq, new)
+    add_rows(connection, table, rows)
     webhook = job.request.get("webhook")
     if webhook:
         webhooks.add(connection, job.id, webhook, rows)
+
+
+def rows_of(job_id: str, first_seq: int, new: Sequence[tuple[str, Mapping[str, Any]]]) -> Rows:
+    """Return the rows of events, without deliveries."""
+    rows = [
+        {"job_id": job_id, "seq": first_seq + offset, "type": kind, "data": dict(payload)}
+        for offset, (kind, payload) in enumerate(new)
+    ]
+    return events, rows
 
 
 def of_types(connection: Connection, job_id: str, types: Sequence[str]) -> list[EventRecord]:

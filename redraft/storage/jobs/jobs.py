@@ -1,6 +1,6 @@
 """Inserts, reads and lists jobs. `transitions.py` changes the row of a job while the job is live."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -9,12 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.driver import Statement
+from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.query_parts import (
     fetch_all,
     fetch_one,
     insert_into,
 )
-from redraft.storage.engine.statements import defaults_of, fetch
+from redraft.storage.engine.statements import Rows, defaults_of, fetch, with_rows
 from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs.job_filters import JobFilter, has_success, in_order, positions
 
@@ -79,21 +81,40 @@ def as_record(row: Any) -> JobRecord:
 
 
 def add(connection: sa.Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
-    """Insert a job and return its record. Return None if a job has the same idempotency key."""
+    """Insert a job and return its record. Return None if a job has the same id or idempotency key."""
     statement = _add_statement(connection.dialect.name, tuple(values))
-    parameters = {f"p_{name}": value for name, value in values.items()}
-    row = fetch(connection, statement, {**parameters, "p_deadline_s": deadline_s})
+    row = fetch(connection, statement, _add_parameters(values, deadline_s))
     return None if row is None else as_record(row)
 
 
+def add_in_group(
+    group_commit: GroupCommit, values: Mapping[str, Any], deadline_s: float, rows: Sequence[Rows]
+) -> JobRecord | None:
+    """Insert a job with rows of other tables as one statement, and return its record after the commit.
+
+    Return None if a job has the same id or idempotency key, or if it is unknown whether the job was stored.
+    """
+
+    def build(connection: sa.Connection) -> Statement:
+        statement = _add_statement(connection.dialect.name, tuple(values))
+        return with_rows(connection, statement, _add_parameters(values, deadline_s), rows)
+
+    row = group_commit.fetch(values["id"], build)
+    return None if row is None else as_record(row)
+
+
+def _add_parameters(values: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+    return {**{f"p_{name}": value for name, value in values.items()}, "p_deadline_s": deadline_s}
+
+
 @cache
-def _add_statement(dialect_name: str, names: tuple[str, ...]) -> sa.Executable:
+def _add_statement(dialect_name: str, names: tuple[str, ...]) -> sa.Insert:
     columns = {name: sa.bindparam(f"p_{name}", type_=jobs.c[name].type) for name in names}
     times = {"deadline_at": DbNow(sa.bindparam("p_deadline_s", type_=sa.Float)), "rung_at": DbNow()}
     return (
         insert_into(jobs, dialect_name)
         .values({**defaults_of(jobs, names), **columns, **times})
-        .on_conflict_do_nothing(index_elements=[jobs.c.idempotency_scope, jobs.c.idempotency_key])
+        .on_conflict_do_nothing()
         .returning(*jobs.c)
         .inline()
     )

@@ -2,42 +2,20 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from redraft.domain.jobs.states import LIVE, JobKind, JobStatus, Step, StopReason
+from redraft.domain.jobs.states import LIVE, JobStatus, StopReason
 from redraft.storage.engine import driver
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.statements import Change, Rows, all_or_none, fetch, run, run_all_or_none
+from redraft.storage.engine.statements import Change, Rows, all_or_none, run, run_all_or_none
 from redraft.storage.engine.tables import TOKENS, jobs
 from redraft.storage.jobs.calls import has_other_reply
-from redraft.storage.jobs.jobs import JobRecord, as_record
+from redraft.storage.jobs.jobs import JobRecord
 
 _LIVE = tuple(status.value for status in JobStatus if status in LIVE)
-_STARTS_JOB = sa.or_(
-    jobs.c.kind == JobKind.EVALUATE_ANSWER.value,
-    sa.and_(jobs.c.step == Step.GENERATE.value, jobs.c.iteration == jobs.c.first_iteration - 1),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claimed step.
-
-    Attributes:
-        job: the row after the claim.
-        remaining_s: the time to the job's deadline.
-        starts_job: whether the claim reserved an event number for the start of the job.
-        starts_iteration: whether the claim reserved an event number for the start of an iteration.
-    """
-
-    job: JobRecord
-    remaining_s: float
-    starts_job: bool
-    starts_iteration: bool
 
 
 class DueStep(NamedTuple):
@@ -58,66 +36,6 @@ ALONE_LOSSES_MAX = 2
 LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
 _USAGE = ("calls", *TOKENS, "cost_nano_usd", "unpriced_calls")
-
-
-def claim(
-    connection: sa.Connection,
-    job_id: str,
-    step: str,
-    step_no: int,
-    *,
-    owner: str,
-    lease_s: float,
-    losses_max: int = SHARED_LOSSES_MAX,
-) -> Claim | None:
-    """Claim a step with a fresh lease token. Return None if the step is not due or another worker has its lease.
-
-    The first claim of a step also reserves the numbers of its events. `lease_s` is the length of the lease. A step
-    that has lost more than `losses_max` leases is not claimed.
-    """
-    parameters = {"p_id": job_id, "p_step": step, "p_step_no": step_no, "p_owner": owner, "p_lease_s": lease_s}
-    values = fetch(connection, _claim_statement(step), {**parameters, "p_losses_max": losses_max})
-    if values is None:
-        return None
-    database_now: datetime = values.pop("now")
-    starts_job = bool(values.pop("starts_job"))
-    job = as_record(values)
-    is_first = job.step_claims == 1
-    remaining_s = (job.deadline_at - database_now).total_seconds()
-    return Claim(job, remaining_s, is_first and starts_job, starts_iteration=is_first and step == Step.GENERATE)
-
-
-@cache  # every step runs this statement, and to build it takes longer than to run it
-def _claim_statement(step: str) -> sa.Executable:
-    now = DbNow()
-    is_first_claim = jobs.c.step_claims == 0
-    starts_iteration = int(step == Step.GENERATE)
-    new_events = ((is_first_claim & _STARTS_JOB, starts_iteration + 1), (is_first_claim, starts_iteration))
-    return (
-        sa.update(jobs)
-        .where(
-            jobs.c.id == sa.bindparam("p_id"),
-            jobs.c.step == sa.bindparam("p_step"),
-            jobs.c.step_no == sa.bindparam("p_step_no"),
-            is_open(),
-            is_due(),
-            is_free(),
-            sa.bindparam("p_losses_max", type_=sa.Integer) >= LOST_LEASES,
-        )
-        .values(
-            status=sa.case((is_answered(), jobs.c.status), else_=JobStatus.RUNNING.value),
-            started_at=sa.func.coalesce(jobs.c.started_at, now),
-            version=jobs.c.version + sa.case((jobs.c.status == JobStatus.QUEUED.value, 1), else_=0),
-            lost_leases=LOST_LEASES,
-            step_claims=jobs.c.step_claims + 1,
-            lease_token=jobs.c.lease_token + 1,
-            lease_owner=sa.bindparam("p_owner"),
-            lease_expires_at=DbNow(sa.bindparam("p_lease_s", type_=sa.Float)),
-            ring_count=0,
-            event_seq=jobs.c.event_seq + sa.case(*new_events, else_=0),
-        )
-        .returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
-    )
 
 
 def advance(

@@ -2,7 +2,7 @@
 
 from redraft.operations.steps.leases import LeaseHolder, take_over
 from redraft.operations.steps.sweeper import sweep
-from redraft.storage.jobs import transitions
+from redraft.storage.jobs import step_claims
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
 from tests.support.waiting import wait_until
@@ -63,7 +63,7 @@ def test_a_lost_or_released_step_does_not_wait_for_a_clock_that_was_set_back(dri
     def claim() -> None:
         with driver.services.database.write() as connection:
             given = {"owner": holder.owner, "lease_s": 60.0}
-            assert transitions.claim(connection, job_id, "generate", 1, **given) is not None
+            assert step_claims.claim(connection, job_id, "generate", 1, **given) is not None
 
     claim()
     driver.set_back(job_id, available_at=3600.0, rung_at=-60.0, lease_expires_at=-1.0)

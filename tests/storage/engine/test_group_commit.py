@@ -14,7 +14,7 @@ from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.tables import jobs as job_rows
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import jobs as stored_jobs
-from redraft.storage.jobs import transitions
+from redraft.storage.jobs import step_claims, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
 from tests.support.databases.pgbouncer import PgBouncer, needs_pgbouncer
@@ -167,7 +167,7 @@ def test_groups_and_transactions_that_lock_many_jobs_do_not_end_each_other(
     for _ in range(12):
         job = add_job()
         with database.write() as connection:
-            claim = transitions.claim(connection, job.id, job.step, job.step_no, owner="w", lease_s=60)
+            claim = step_claims.claim(connection, job.id, job.step, job.step_no, owner="w", lease_s=60)
         assert claim is not None
         claimed.append(claim.job)
 

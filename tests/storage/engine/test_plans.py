@@ -19,7 +19,7 @@ from redraft.storage.engine.tables import calls as calls_table
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.tables import metadata
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, transitions, webhooks
+from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, step_claims, transitions, webhooks
 from redraft.storage.jobs.job_filters import JobFilter, Sort, positions
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
@@ -135,7 +135,7 @@ STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the latest job": lambda c: query_parts.latest_id(c, table),
     "what is due": lambda c: due_steps.take_due(c, pause_s=3, limit=100),
     "what is overdue": lambda c: due_steps.overdue(c, slack_s=5, limit=100),
-    "a claim": lambda c: transitions.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
+    "a claim": lambda c: step_claims.claim(c, "job_1", "generate", 1, owner="wrk_1", lease_s=30),
     "a move": lambda c: transitions.advance(c, "job_1", 1, {"step": "evaluate"}),
     "a heartbeat": lambda c: transitions.extend_leases(c, "wrk_1", ["job_1", "job_2"], 30),
     "a shutdown": lambda c: transitions.release_leases(c, "wrk_1"),

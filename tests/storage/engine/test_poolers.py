@@ -124,6 +124,16 @@ def test_a_direct_connection_prepares_its_statements_and_keeps_them_after_a_read
             assert connection.execute(text(TIMEOUTS)).one() == ("30s", "10s")
 
 
+def test_a_read_through_a_direct_connection_begins_no_transaction_unless_its_result_is_streamed(
+    on_postgresql: Database,
+):
+    now = text("SELECT now()")
+    with on_postgresql.read() as connection:
+        assert connection.scalar(now) != connection.scalar(now)
+    with on_postgresql.read(is_streamed=True) as connection:
+        assert connection.scalar(now) == connection.scalar(now)
+
+
 @pytest.mark.parametrize(("options", "expected"), [({}, "auto"), ({"plans_once": True}, "force_generic_plan")])
 def test_only_a_process_that_asks_for_it_plans_once_for_all_parameters(
     database_url: str, options: dict[str, Any], expected: str

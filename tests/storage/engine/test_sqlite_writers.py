@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from redraft.errors import Unavailable
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import events, jobs, transitions
+from redraft.storage.jobs import events, jobs, step_claims, transitions
 from tests.storage.conftest import job_values
 from tests.support.databases.sqlite import create_sqlite
 from tests.support.waiting import patient
@@ -49,7 +49,7 @@ def _one_job(database: Database, owner: str) -> None:
         assert job is not None
         events.add(connection, job, 1, [("job.queued", {})])
     with database.write() as connection:
-        claim = transitions.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=30)
+        claim = step_claims.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=30)
         assert claim is not None
     with database.read() as connection:
         assert jobs.get(connection, job.id) is not None

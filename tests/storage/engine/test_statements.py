@@ -17,7 +17,7 @@ from redraft.storage.engine.tables import events as event_rows
 from redraft.storage.engine.tables import iterations as iteration_rows
 from redraft.storage.engine.tables import jobs as job_rows
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import calls, events, transitions
+from redraft.storage.jobs import calls, events, step_claims, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Advance
 
@@ -128,7 +128,7 @@ def held(database: Database, add_job: Callable[..., JobRecord]) -> tuple[JobReco
     """A claimed job with one open call."""
     job = add_job()
     with database.write() as connection:
-        claim = transitions.claim(connection, job.id, job.step, job.step_no, owner="w", lease_s=60)
+        claim = step_claims.claim(connection, job.id, job.step, job.step_no, owner="w", lease_s=60)
         assert claim is not None
         call = opened(claim.job)
         calls.open_calls(connection, [call])

@@ -15,12 +15,13 @@ from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Outcome, outcome_of
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.columns import DbNow
+from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import calls, due_steps, events, job_lists, jobs, transitions
+from redraft.storage.jobs import calls, due_steps, events, job_lists, jobs, step_claims, transitions
 from redraft.storage.jobs.job_filters import JobFilter
 from redraft.storage.jobs.jobs import JobRecord
-from redraft.storage.jobs.transitions import Claim
+from redraft.storage.jobs.step_claims import Claim
 from tests.storage.conftest import job_values
 
 pytestmark = pytest.mark.both_databases
@@ -29,9 +30,16 @@ AddJob = Callable[..., JobRecord]
 ENDED = {"status": "failed", "stop_reason": "error", "finished_at": DbNow()}
 
 
+@pytest.fixture
+def group_commit(database: Database) -> GroupCommit:
+    if database.group_commit is None:
+        pytest.skip("SQLite has no group commit")
+    return database.group_commit
+
+
 def claim(database: Database, job: JobRecord, *, lease_s: float = 30, owner: str = "wrk_1") -> Claim | None:
     with database.write() as connection:
-        return transitions.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=lease_s)
+        return step_claims.claim(connection, job.id, job.step, job.step_no, owner=owner, lease_s=lease_s)
 
 
 def must_claim(database: Database, job: JobRecord, **options: Any) -> Claim:
@@ -282,8 +290,60 @@ def test_of_twenty_jobs_with_one_key_one_is_stored(database: Database):
         assert jobs.find_by_key(connection, "you", "key") is None
 
 
+def test_a_job_is_stored_with_its_first_event_in_a_group_once(group_commit: GroupCommit, database: Database):
+    values = job_values(idempotency_scope="me", idempotency_key="key", event_seq=1)
+    rows = [events.rows_of(values["id"], 1, [("job.queued", {"at": "now"})])]
+    stored = jobs.add_in_group(group_commit, values, 600, rows)
+    assert stored == read(database, values["id"])
+    with database.read() as connection:
+        assert [each.data for each in events.after(connection, values["id"], 0)] == [{"at": "now"}]
+    # The same again, as after a commit with unknown outcome; and another job with the same key
+    assert jobs.add_in_group(group_commit, values, 600, rows) is None
+    assert jobs.add_in_group(group_commit, {**values, "id": new_id("job")}, 600, rows) is None
+
+
 def test_jobs_without_a_key_do_not_meet(add_job: AddJob):
     assert add_job().id != add_job().id
+
+
+# Claims of planned steps
+
+
+def test_a_planned_step_is_claimed_as_it_was_planned(group_commit: GroupCommit, database: Database, add_job: AddJob):
+    job = add_job()
+    found = step_claims.find_new(group_commit, job.id)
+    assert found is not None
+    rows = [events.rows_of(job.id, found.job.event_seq - 1, [("job.started", {}), ("iteration.started", {})])]
+    assert step_claims.claim_new(group_commit, found, rows, owner="wrk_1", lease_s=30)
+    claimed = read(database, job.id)
+    assert (claimed.status, claimed.lease_owner, claimed.version) == ("running", "wrk_1", job.version + 1)
+    same = ("lease_token", "event_seq", "step_claims", "iteration", "request")
+    assert [getattr(claimed, name) for name in same] == [getattr(found.job, name) for name in same]
+    with database.read() as connection:
+        assert [each.seq for each in events.after(connection, job.id, 0)] == [1, 2]
+    assert step_claims.find_new(group_commit, job.id) is None
+    assert not step_claims.claim_new(group_commit, found, rows, owner="wrk_2", lease_s=30)
+
+
+def test_of_eight_planned_claims_of_a_step_one_succeeds(group_commit: GroupCommit, add_job: AddJob):
+    found = step_claims.find_new(group_commit, add_job().id)
+    assert found is not None
+    claimed = at_once(8, lambda n: step_claims.claim_new(group_commit, found, [], owner=f"wrk_{n}", lease_s=30))
+    assert claimed.count(True) == 1
+
+
+@pytest.mark.parametrize("values", [{"continuations": 1}, {"step": "evaluate"}, {"status": "canceled"}, {"wait_s": 60}])
+def test_only_a_new_and_due_step_is_planned_before_its_claim(
+    group_commit: GroupCommit, database: Database, add_job: AddJob, values: dict[str, Any]
+):
+    job = add_job()
+    if "wait_s" in values:
+        values = {"available_at": DbNow(values["wait_s"]), "rung_at": None}
+    elif "status" in values:
+        values = {**values, "stop_reason": "canceled", "finished_at": DbNow()}
+    with database.write() as connection:
+        connection.execute(update(table).where(table.c.id == job.id).values(**values))
+    assert step_claims.find_new(group_commit, job.id) is None
 
 
 # Lists
