@@ -1,4 +1,4 @@
-"""Redraft writes answers iteratively. This package has everything but the entry points."""
+"""Redraft writes answers iteratively. The entry points `api` and `worker` are packages of their own."""
 
 import atexit
 import gc
@@ -7,7 +7,7 @@ from importlib.metadata import version
 # Imported objects live as long as the process. With Python's default, a collection after each 700 new objects,
 # collections took a fifth of every start
 gc.set_threshold(50_000, 20, 100)
-# The collection at the end of a process took half a second; frozen objects are left out
+# Python collects garbage once more when a process ends, which took half a second. It skips frozen objects
 atexit.register(gc.freeze)
 
 __version__ = version("redraft")

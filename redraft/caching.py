@@ -1,4 +1,4 @@
-"""Caches for values that are expensive to compute: once for many threads, and not before the first use."""
+"""Caches values that are expensive to compute. Each value is computed on its first use, once for all threads."""
 
 import re
 from collections.abc import Callable
@@ -41,6 +41,6 @@ class _LazyPattern:
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled when it is first used.
 
-    For constants of modules with large patterns: to compile all of them took a fifth of the start of each process.
+    For large patterns in constants of modules: compiling all of them took a fifth of the start time of each process.
     """
     return cast(re.Pattern[str], _LazyPattern(pattern, flags))

@@ -25,7 +25,7 @@ class CircuitBreaker:
         return self._wait_s > 0
 
     def acquire(self, now: float) -> float:
-        """Return the seconds to wait. While the circuit is open, 0 admits one probe."""
+        """Return the seconds to wait before a call; 0: call now. An open circuit admits one probe after each wait."""
         if not self.is_open:
             return 0.0
         if now < self._until:
@@ -41,7 +41,7 @@ class CircuitBreaker:
     def fail(self, now: float, *, count: int = 1, retry_after_s: float = 0.0, is_probe: bool = False) -> None:
         """Count the failures of a step.
 
-        Only a failed probe doubles the wait, because other calls began before the circuit opened.
+        If the circuit is open, only a failed probe doubles the wait: all other calls began before the circuit opened.
         """
         self._left -= count
         if self._left > 0:
@@ -79,6 +79,7 @@ class CircuitBreakers:
         """Record the outcomes of the calls of a step. Permanent failures do not count: the request caused them."""
         transient = [error for error in errors if error and error.retryable]
         with self._lock:
+            # One call without an error shows that the model answers again
             if None in errors:
                 self._circuits.pop(model, None)
             elif transient:

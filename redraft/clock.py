@@ -1,4 +1,4 @@
-"""The clock that decides about deadlines, leases and pauses of a process."""
+"""The clock by which a process measures deadlines, leases and pauses."""
 
 import time
 
@@ -7,10 +7,10 @@ _IDENTIFIER = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock:
-    """The real time. The simulation in `tests/simulation` passes a virtual one."""
+    """The real clock. The simulation in `tests/simulation` passes a virtual clock."""
 
     def monotonic(self) -> float:
-        """Return seconds that never go back, with suspended time."""
+        """Return seconds that never decrease. They include the time in which the machine is suspended."""
         return time.clock_gettime(_IDENTIFIER)
 
     def sleep(self, seconds: float) -> None:

@@ -11,16 +11,16 @@ from pydantic_core import PydanticCustomError
 from redraft import setting_values
 
 CHECK_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,39}"
-"""The pattern of the name of a check outside of Redraft."""
+"""The pattern for the name of a check that a server or an installed package runs."""
 BUILT_IN = ("openai", "anthropic", "local")
 """The names before the colon of a model that need no entry in the settings."""
 # The ledger stores the name of an endpoint in a column of 20 characters
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 """The pattern of the name before the colon of a model."""
 ANY_MODEL = "*"
-"""Stands for all models of an endpoint without an entry of their own."""
+"""Stands for all models of an endpoint that have no entry of their own."""
 
-# Keys of several vendors match a pattern that allows small letters, and the name is shown in messages
+# No small letters: a pattern with them matches keys of several vendors, and messages would show such a key as a name
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]{1,2000}")
@@ -30,7 +30,7 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|passw|credential|sign
 _RANDOM_CHARS_MIN = 20
 
 
-# With a dollar per token, the cost of the largest call still fits the integers of the databases
+# At this maximum, which is a dollar per token, the cost of the largest call still fits the databases' integers
 _Usd = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -103,7 +103,7 @@ CheckName = Annotated[str, AfterValidator(_checked_check_name)]
 
 
 class BatchSize(BaseModel, frozen=True, extra="forbid"):
-    """The maximum size of a batch. The defaults are those of the vendor of the wire format."""
+    """The maximum size of a batch. By default, the limits of the wire format's vendor apply."""
 
     requests: int | None = Field(default=None, ge=1)
     bytes: int | None = Field(default=None, ge=1000)
@@ -139,7 +139,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def secret_headers(self) -> list[str]:
-        """The values of headers that must never be written to logs and rows, also without a scheme such as Bearer."""
+        """The header values that logs and rows must never contain, with and without a scheme such as Bearer."""
         secret = [v for name, v in self.plain_headers.items() if _SECRET_HEADER.search(name) or _looks_random(v)]
         return [part for value in secret for part in (value, value.rpartition(" ")[2])]
 
@@ -154,8 +154,8 @@ class CheckEndpoint(BaseModel, frozen=True, extra="forbid"):
     """A server that evaluates answers, for checks of the kind `http`.
 
     Attributes:
-        secret_env: the name of the environment variable with the secret that signs the requests; None for
-            REDRAFT_WEBHOOK_SECRET.
+        secret_env: the name of the environment variable with the secret that signs the requests. If it is None,
+            REDRAFT_WEBHOOK_SECRET signs them.
         timeout_s: the time limit of one request.
     """
 
@@ -165,10 +165,11 @@ class CheckEndpoint(BaseModel, frozen=True, extra="forbid"):
 
 
 def check_references(endpoints: Mapping[str, Endpoint], limited: Collection[str], priced: Collection[str]) -> None:
-    """Refuse names of models that no call can have: those in REDRAFT_MODEL_LIMITS, and those in REDRAFT_PRICES.
+    """Check the names of models in REDRAFT_MODEL_LIMITS (`limited`), REDRAFT_PRICES (`priced`) and the endpoints.
 
     Raises:
-        PydanticCustomError: a price repeats the name of its endpoint, or a limit or a price is of an unknown endpoint.
+        PydanticCustomError: if a price of an endpoint repeats the endpoint's name, or if a limit or a price names an
+            unknown endpoint.
     """
     for name, endpoint in endpoints.items():
         for model in endpoint.prices:
@@ -193,7 +194,7 @@ def secrets_of(checks: Mapping[str, CheckEndpoint], environment: Mapping[str, st
     """Return the secrets of the checks by their names. A variable that is not set gives an empty secret.
 
     Raises:
-        PydanticCustomError: if a secret is none of Standard Webhooks.
+        PydanticCustomError: if a secret does not have the form of Standard Webhooks.
     """
     secrets = {
         name: (environment.get(check.secret_env) or "").strip() for name, check in checks.items() if check.secret_env

@@ -104,11 +104,11 @@ class ProviderError(RedraftError):
     """A model call failed.
 
     Attributes:
-        code: one of the codes in docs/errors.md; the failures with `RETRYABLE_CODES` are transient.
+        code: one of the codes in docs/errors.md. A failure whose code is in `RETRYABLE_CODES` is transient.
         http_status: None if the provider has not answered.
         response: the body of the response, as far as it could be read.
         headers: some headers of the response (request id, rate limits).
-        is_adapted: the provider refused a part of the request, and the next call omits this part. Repeat the call.
+        is_adapted: whether the provider refused a part of the request that the next call omits. If so, call again.
     """
 
     def __init__(
@@ -134,6 +134,6 @@ class ProviderError(RedraftError):
         return self.code in RETRYABLE_CODES
 
     def reword(self, message: str) -> None:
-        """Replace the message by a more exact one, where more is known about the request."""
+        """Replace the message. For a caller that knows more about the request than the code that raised the error."""
         self.message = message
         self.args = (message,)

@@ -1,4 +1,4 @@
-"""Logging: structured lines to stderr, coloured on a terminal, otherwise JSON.
+"""Writes structured log lines to stderr: coloured on a terminal, otherwise JSON.
 
 No line contains a secret, or a text of users or models.
 """
@@ -12,7 +12,7 @@ import structlog
 
 from redraft.redaction import redact_values
 
-# These loggers write a line for each request or task
+# These loggers write a line for each request or task, so only their warnings and errors are logged
 _CHATTY = (
     *("httpx2", "httpcore2", "openai", "anthropic", "alembic", "mcp"),
     *("celery.app.trace", "celery.worker.strategy"),
@@ -45,7 +45,7 @@ def configure_logs(level: str, log_format: str) -> None:
 
 
 def _log_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Log an uncaught exception: the traceback that Python prints may contain secrets."""
+    """Log an uncaught exception without secrets. The traceback that Python prints may contain secrets."""
     if issubclass(kind, Exception):
         structlog.get_logger().critical("crashed", exc_info=(kind, error, trace))
     else:
@@ -54,7 +54,7 @@ def _log_crash(kind: type[BaseException], error: BaseException, trace: Traceback
 
 def _redact_event(_logger: Any, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     # This processor runs after tracebacks became text, and before the renderer, whose escapes would hide secrets.
-    # structlog does not write names that begin with an underscore.
+    # Names that begin with an underscore are structlog's own. They are not written.
     return {
         name: value if name.startswith("_") else redact_values({name: value})[name] for name, value in event.items()
     }

@@ -13,7 +13,7 @@ from redraft.domain.jobs.states import Step
 
 @dataclass(frozen=True, slots=True)
 class StepMessage:
-    """The message that a step of a job is due. A stale or duplicate one has no effect: the claim compares `step_no`."""
+    """Says that a step of a job is due. A stale or duplicate message has no effect: the claim compares `step_no`."""
 
     step: Step
     job_id: str
@@ -36,11 +36,11 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that is being generated. Only clients that watch the job get it.
+    """A piece of an answer that a model is generating. It is sent only to clients that watch the job.
 
     Attributes:
         candidate: the number of the candidate; the first one is 1.
-        attempt: the number of the attempt; its text replaces the text of lower attempts.
+        attempt: the number of the attempt; its text replaces the text of earlier attempts.
         offset: the number of characters of this attempt before the piece; with 0 the text begins again.
     """
 
@@ -57,7 +57,7 @@ class Delta:
 
     @classmethod
     def decode(cls, payload: bytes) -> Self | None:
-        """The delta; None if another version has sent it in an unknown form."""
+        """Return the delta. None if it has an unknown form, because another version of Redraft has sent it."""
         try:
             return cls(**json.loads(payload))
         except (TypeError, ValueError):
@@ -65,7 +65,7 @@ class Delta:
 
 
 def task_message(task: str, payload: Mapping[str, Any], queue: str, *, priority: int, life_s: float) -> str:
-    """Return a message to a Celery worker, as kombu stores it in a list of Redis.
+    """Return a message to a Celery worker in the form that kombu stores in a list of Redis.
 
     The content is version 2 of Celery's protocol. Celery's `send_task` builds an equal message with ten times the CPU
     time, because it creates a client, a queue and an exchange for each message.
@@ -103,6 +103,7 @@ def task_message(task: str, payload: Mapping[str, Any], queue: str, *, priority:
 
 def list_of(queue: str, priority: int) -> str:
     """Return the name of the list in Redis that has kombu's messages of this queue and priority."""
+    # kombu separates queue and priority by these two characters
     return f"{queue}\x06\x16{priority}" if priority else queue
 
 
@@ -113,5 +114,5 @@ HEARTBEAT_COMMAND = "redraft_heartbeat"
 
 
 def canary_queue(worker_id: str) -> str:
-    """The name of the queue that only this worker consumes."""
+    """Return the name of the queue that only this worker consumes."""
     return f"canary.{worker_id}"

@@ -34,7 +34,7 @@ _FAILURES = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutE
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The status of a response, its header `Retry-After`, and its body. `is_whole`: the body arrived to its end."""
+    """The status of a response, its header `Retry-After`, and its body. `is_whole`: whether the body is complete."""
 
     status: int
     retry_after: str | None
@@ -54,7 +54,7 @@ class Sender:
         allowed: the addresses and names that may be reached in addition to public addresses.
         resolver: resolves names to addresses.
         total_s: the timeout of a request and its response, after the name is resolved.
-        body_bytes_max: the number of bytes after which a body is not read on.
+        body_bytes_max: the number of bytes after which the rest of a body is not read.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Sender:
         self._body_bytes_max = body_bytes_max
 
     def why_not_host(self, host: str) -> str | None:
-        """Return the reason why the host is refused, as a sentence, or None. The name is not resolved."""
+        """Return a sentence that says why the host is refused, or None. The check does not resolve the name."""
         return self._allowed.why_not_host(host)
 
     def post(self, target: RequestTarget, headers: Mapping[str, str], body: bytes) -> Reply:
@@ -189,7 +189,7 @@ class _CheckedBackend(httpcore2.SyncBackend):
 
 
 class _TimedStream(httpcore2.NetworkStream):
-    """A stream with one timeout for all reads and writes: the timeout of a socket begins again with each byte."""
+    """A stream with one timeout for all reads and writes. The timeout of a socket would begin again with each byte."""
 
     def __init__(self, inner: httpcore2.NetworkStream, clock: _Clock) -> None:
         self._inner = inner

@@ -23,7 +23,7 @@ _CLOSE_WITHIN_S = 3.0
 class Publisher:
     """Sends publications from its own thread, so that `publish` never waits for the broker.
 
-    Publications that the broker refuses are lost; clients also poll. The first publication after a pause is sent at
+    Publications that the broker refuses are lost, so clients also poll. The first publication after a pause is sent at
     once, and later ones are sent in batches. While `is_paused` returns true, publications are dropped. `on_failure` is
     called when the broker refuses a batch.
     """

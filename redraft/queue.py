@@ -1,4 +1,7 @@
-"""Sends messages to workers, and notifications to clients that wait for a job. The database holds all state."""
+"""Sends messages to workers, and notifications to clients that wait for a job.
+
+All state is in the database, so a lost message only delays a step.
+"""
 
 import contextlib
 import time
@@ -37,6 +40,7 @@ log = structlog.get_logger()
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 # Failures that only a change of settings resolves, so a retry is useless
 _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
+# Two keys that never exist. They belong to different slots, so a cluster refuses a command for both
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
 # The sweeper repeats messages of unclaimed steps, so older messages would only fill the queue
 _MESSAGE_LIFE_S = 120
@@ -46,7 +50,7 @@ _LOWEST_PRIORITY = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """The Celery settings that differ from the defaults, or must not change. docs/decisions/0002 has the reasons."""
+    """Return the settings of Celery that are not its defaults, or must not change; docs/decisions/0002 says why."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "accept_content": ["json"],
@@ -81,7 +85,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
 
 
 def canary_listener(worker_id: str) -> KombuQueue:
-    """The queue of one worker. It is not declared, so that the broker keeps no queues of ended workers."""
+    """Return the canary queue of a worker. It is not declared, so that the broker keeps no queues of ended workers."""
     name = canary_queue(worker_id)
     return KombuQueue(name, Exchange("canary"), routing_key=name, no_declare=True, no_ack=True)
 
@@ -114,13 +118,13 @@ class Queue:
         self._publisher = Publisher(self._redis, is_paused=self._is_paused, on_failure=self._pause)
 
     def notify(self, message: StepMessage) -> bool:
-        """Notify the workers that a step is due. False if the broker fails; the sweeper then notifies them later."""
+        """Notify the workers that a step is due. Return False if the broker fails; the sweeper then notifies them."""
         if message.is_bulk:
             return self._send(message.task, message.payload, BULK_QUEUE, priority=_LOWEST_PRIORITY)
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
-        """Send a canary message to a worker through its own queue. False if the broker does not accept it."""
+        """Send a message by which a worker checks that it gets messages. Return False if the broker refuses it."""
         queue = canary_queue(worker_id)
         if not self._send(CANARY_TASK, {}, queue):
             return False
@@ -149,7 +153,7 @@ class Queue:
         self._publisher.publish(job_channel(job_id), "")
 
     def request_heartbeats(self) -> None:
-        """Ask all workers for a heartbeat now, which aborts the calls of ended jobs; best effort."""
+        """Ask all workers for a heartbeat now, best effort. At a heartbeat, a worker aborts the calls of ended jobs."""
         self._attempt(partial(self._celery.control.broadcast, HEARTBEAT_COMMAND), HEARTBEAT_COMMAND, {})
 
     def publish_delta(self, job_id: str, delta: Delta) -> None:
@@ -166,7 +170,7 @@ class Queue:
         self._paused_until = time.monotonic() + _PAUSE_S
 
     def ping(self) -> None:
-        """Send a write command for two keys. A user without write permission fails, and so does a cluster.
+        """Send a write command for two keys. It fails for a user without write permission, and on a cluster.
 
         Raises Unavailable if the broker does not answer (`broker_unavailable`), or refuses the command
         (`broker_refuses`).
@@ -174,6 +178,7 @@ class Queue:
         try:
             self._redis.delete(*_NO_KEYS)
         except _BROKER_FAILURES as error:
+            # MasterDownError is a ClusterDownError, but it is transient: a failover causes it
             if isinstance(error, _REFUSALS) and not isinstance(error, MasterDownError):
                 words = f"The broker refuses what Redraft needs: {str(error).rstrip('.')}. Check the user and the"
                 words += " password in REDRAFT_BROKER_URL, and what that user may do; a cluster cannot be the broker."

@@ -33,7 +33,7 @@ _PAUSE_S = 2.0
 _RECHECK_S_EACH = 0.1
 _RECHECK_MAX_S = 60.0
 
-# All times are the server's, because the clocks of the workers may differ.
+# All times come from the clock of Valkey, because the clocks of the workers may differ.
 _PRELUDE = """
 local ask = cjson.decode(ARGV[1])
 local time = redis.call('TIME')
@@ -121,7 +121,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """Calls that the next script reports: `left` have ended and free their slots, `made` were made without a permit."""
+    """What the next script records: the calls in `left` free their slots, the calls in `made` had no permit."""
 
     left: Sequence[str] = ()
     made: Sequence[str] = ()
@@ -168,7 +168,7 @@ class _Limits:
     def _run(
         self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], report: _Report
     ) -> list[Any] | None:
-        """Run a script. None if Valkey fails, or failed within `_PAUSE_S`, so that few callers wait for a timeout."""
+        """Run a script. Return None if Valkey fails, and for `_PAUSE_S` after that: few callers wait for a timeout."""
         if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
@@ -195,10 +195,10 @@ class LimiterSession:
         self._probed = ""
 
     def acquire(self, message: StepMessage, wanted: Mapping[str, Sequence[str]]) -> tuple[str, Permit]:
-        """Acquire permits for all calls of a step, which are `wanted` by model, or for none of them.
+        """Acquire permits for all calls of a step, or for none of them. `wanted` has the ids of the calls by model.
 
-        Returns the permit, and the model that refused it. A step uses the slots of the previous step again. With
-        several models no circuit breaker is used: one failing evaluator must not delay the others of a panel.
+        Returns the permit, and the model whose limit refused it. A step uses the slots of the previous step again.
+        With several models no circuit breaker is used: one failing evaluator must not delay the others of a panel.
         """
         by_limit: dict[NamedLimit, list[str]] = {}
         models: dict[NamedLimit, str] = {}
@@ -214,7 +214,7 @@ class LimiterSession:
             self.release_all()
             return model, Permit(0, wait_s)
         width = sum(len(calls) for calls in wanted.values())
-        # All steps use the same order: otherwise two steps that hold one limit each could wait for each other
+        # All steps use the same order. Otherwise two steps could each hold a slot that the other one waits for
         for limit in sorted(by_limit, key=lambda limit: limit.name):
             permit = self._acquire(limit, message, by_limit[limit])
             if not permit.width:
@@ -241,6 +241,7 @@ class LimiterSession:
         limit = self._limits.of(model)
         report = self._held.get(limit) if limit else None
         if limit and report and limit.requests_per_minute:
+            # The step acquired no permit for its retries, but they count against the requests per minute
             unforeseen = [call for call in errors if call not in report.left]
             self._held[limit] = replace(report, made=[*report.made, *unforeseen])
 
@@ -301,7 +302,7 @@ class NamedLimit:
 
 
 def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
-    """The limit of this model, or else the limit of the longest pattern that matches it. None if there is no limit."""
+    """Return the limit of this model, or else of the longest pattern that matches it. None if no limit applies."""
     fitting = [name for name in limits if name.endswith("*") and model.startswith(name[:-1])]
     name = model if model in limits else max(fitting, key=len, default=None)
     return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None

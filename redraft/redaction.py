@@ -11,7 +11,7 @@ from typing import Any, cast
 from pydantic_core import to_json
 
 MARK = "[secret]"
-# A shorter value occurs in too many words
+# Ordinary words could contain a shorter secret
 _KNOWN_CHARS_MIN = 8
 # The ledger cuts nested values at the same depth
 _NESTING_MAX = 200
@@ -53,19 +53,19 @@ def remember(secrets: Iterable[str]) -> None:
     global _known, _known_in_json  # noqa: PLW0603 - one log per process
     found = {*_known, *(secret for secret in secrets if len(secret) >= _KNOWN_CHARS_MIN)}
     _known = tuple(sorted(found, key=len, reverse=True))
-    # A secret with lone surrogates (a setting that is not UTF-8) is only in values that `to_json` refuses
+    # A secret with lone surrogates (a setting that is not UTF-8) is left out: `to_json` refuses values that contain it
     _known_in_json = tuple(to_json(each)[1:-1] for each in _known if each == each.encode("utf-8", "ignore").decode())
 
 
 def redact_known(text: str) -> str:
-    """The text without known secrets."""
+    """Return the text without known secrets."""
     for secret in _known:
         text = text.replace(secret, MARK)
     return text
 
 
 def redact(text: str) -> str:
-    """The text without known secrets, and without parts that look like a secret."""
+    """Return the text without known secrets, and without parts that look like a secret."""
     text = redact_known(text)
     folded = text.lower()
     if not any(hint in folded for hint in _HINTS):
@@ -74,7 +74,7 @@ def redact(text: str) -> str:
 
 
 def redact_known_values(value: Any) -> Any:
-    """JSON values without known secrets. Most values have none, and are returned without a walk through them."""
+    """Return JSON values without known secrets. Most values contain none, and are returned as they are."""
     try:
         text = to_json(value)
     except ValueError:
@@ -85,7 +85,10 @@ def redact_known_values(value: Any) -> Any:
 
 
 def redact_values(value: Any) -> Any:
-    """Nested values without secrets, and without values whose name is that of a secret. Other objects become texts."""
+    """Return nested values without secrets, and without values with a name such as `password`.
+
+    Objects that are no JSON values become texts.
+    """
     return _walk(value, redact, _NESTING_MAX, hides_named=True)
 
 

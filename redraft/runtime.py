@@ -1,4 +1,4 @@
-"""Builds the services that every entry point uses from the settings."""
+"""Builds, from the settings, the services that every entry point uses."""
 
 from redraft.domain.admin.address_rules import Allowed
 from redraft.operations.services import Services
@@ -17,7 +17,7 @@ from redraft.tracing.job_traces import open_traces
 def build_runtime(settings: Settings, *, database_connections: int = 10, plans_once: bool = False) -> Services:
     """Build the services, which connect on first use. `plans_once` is a parameter of `Database`.
 
-    Raises Invalid if a file of an own profile or generator template is wrong.
+    Raises Invalid if a file in REDRAFT_PROFILES_DIR or REDRAFT_TEMPLATES_DIR is wrong.
     """
     remember(settings.secrets)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

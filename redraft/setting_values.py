@@ -143,7 +143,7 @@ def password_of(url: str) -> str:
 
 
 def socket_of(folder: Path) -> Path:
-    """The socket in a folder. If its path is too long, the socket is in a private folder of the user."""
+    """Return the path of the socket in a folder, or, if that is too long, in a private folder of the user."""
     if len(os.fsencode(folder / "valkey.sock")) <= _SOCKET_PATH_BYTES:
         return folder / "valkey.sock"
     name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
@@ -168,7 +168,7 @@ def places_error(text: str) -> str | None:
 
 
 def networks_and_names(text: str) -> tuple[tuple[IPv4Network | IPv6Network, ...], frozenset[str]]:
-    """The networks and names in a text, where spaces or commas separate them. Raises ValueError for a bad network."""
+    """Return the networks and names in a text, separated by spaces or commas. Raises ValueError for a bad network."""
     numeric = [part for part in _parts(text) if "/" in part or ":" in part or NUMERIC_NAME.fullmatch(part)]
     names = frozenset(part.rstrip(".") for part in _parts(text) if part not in numeric)
     return tuple(ip_network(part) for part in numeric), names
@@ -204,7 +204,7 @@ def _holds_certificates(file: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL. None if the URL or its port is invalid."""
+    """Return the parts of a URL. None if the URL or its port is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -214,21 +214,21 @@ def _split(url: str) -> SplitResult | None:
 
 
 class BatchSettings(BaseModel):
-    """The settings of runs that are delivered by batches, a base class of `Settings`."""
+    """The settings of runs that are delivered by batches. This is a base class of `Settings`."""
 
     batch_min_rows: int = Field(
         default=100, ge=1, description="Runs with the delivery auto and at least this many items use batches."
     )
-    batch_poll_s: float = Field(default=60.0, gt=0, description="Pause before a batch is read again at its provider.")
+    batch_poll_s: float = Field(default=60.0, gt=0, description="Pause between two requests for the state of a batch.")
     batch_resubmit_s: float = Field(
         default=900.0,
         gt=0,
-        description="Pause after an interrupted submission, in which the batch is looked for at its provider, and not "
-        "submitted again.",
+        description="Time after an interrupted submission in which workers search for the batch at its provider, and "
+        "do not submit it again.",
     )
     batch_attempts_max: int = Field(
-        default=3, ge=1, le=20, description="Batches that a call goes into before a transient failure is final."
+        default=3, ge=1, le=20, description="Batches in which a call is tried before a transient failure is final."
     )
     batch_fallback: Literal["live", "fail"] = Field(
-        default="live", description="What follows these batches: the job goes on with live calls, or it ends."
+        default="live", description="After these batches: live continues the job with live calls, fail ends it."
     )

@@ -29,11 +29,11 @@ from redraft.endpoints import (
 
 
 def _either(name: str) -> Any:
-    """The two names of a setting. The SDK of the provider also reads the name without the prefix."""
+    """Return the two names of a setting. The SDK of the provider also reads the name without the prefix."""
     return AliasChoices(f"REDRAFT_{name}", name)
 
 
-# The first timer, multiplied by the number, must not exceed the second. So a lease survives two lost heartbeats
+# The first timer, multiplied by the number, must not exceed the second timer, so a lease survives two lost heartbeats
 _FITTING = (("heartbeat_s", "lease_s", 3), ("sweep_s", "lease_s", 1))
 
 # Checks that a pattern cannot express, each with the code of its error
@@ -132,9 +132,9 @@ class Settings(setting_values.BatchSettings, BaseSettings):
     prices: dict[str, ModelPrice] = Field(
         default_factory=dict[str, ModelPrice],
         description='Prices of models, in USD per million tokens: {"openai:my-model": {"input": 0.2, "output": 0.8}}. '
-        "cached_input is the price of input that a provider's cache has (default: input), cache_write_input the price "
-        "of input that is written to this cache (default: 1.25 times input), batch_factor the price of a batched call "
-        "as a part of the live price (default: 0.5).",
+        "cached_input is the price of input that a provider reads from its cache (default: input), cache_write_input "
+        "the price of input that it writes to this cache (default: 1.25 times input), batch_factor the price of a "
+        "batched call as a share of the live price (default: 0.5).",
     )
     model_limits: dict[str, ModelLimit] = Field(
         default_factory=dict[str, ModelLimit],
@@ -149,7 +149,7 @@ class Settings(setting_values.BatchSettings, BaseSettings):
     )
     connect_timeout_s: float = Field(default=10.0, gt=0, description="Timeout of a connection attempt to a provider.")
     first_byte_timeout_s: float = Field(
-        default=180.0, gt=0, description="Timeout of the first byte or first stream event; silent thinking is included."
+        default=180.0, gt=0, description="Timeout of the first byte or first stream event; includes silent thinking."
     )
     call_timeout_s: float = Field(
         default=180.0, gt=0, description="Timeout of a model call; the deadline of the job may shorten it."
@@ -205,12 +205,12 @@ class Settings(setting_values.BatchSettings, BaseSettings):
     streams_max: int = Field(
         default=100,
         ge=1,
-        description="Open event streams of an API key, or of an address without key, per API process.",
+        description="Maximum number of open event streams per API process, for each API key or address without key.",
     )
     otel_exporter_otlp_endpoint: str = Field(
         default="",
         validation_alias=_either("OTEL_EXPORTER_OTLP_ENDPOINT"),
-        description="URL of an OTLP receiver (HTTP); switches on traces of jobs, with the extra otel; docs/tracing.md.",
+        description="URL of an OTLP receiver (HTTP); switches on traces of jobs (extra otel); docs/tracing.md.",
     )
     otel_exporter_otlp_headers: SecretStr | None = Field(
         default=None,
@@ -319,7 +319,7 @@ class Settings(setting_values.BatchSettings, BaseSettings):
 
     @property
     def broker_socket(self) -> Path:
-        """The socket in the data folder. If its path is too long, the socket is in a private folder of the user."""
+        """The path of the socket in the data folder, or, if that is too long, in a private folder of the user."""
         return setting_values.socket_of(self.data_dir.absolute())
 
     @property
@@ -335,7 +335,7 @@ class Settings(setting_values.BatchSettings, BaseSettings):
         return not self.is_loopback if self.require_auth is None else self.require_auth
 
     def endpoint_key(self, name: str) -> str:
-        """Return the key of an endpoint; empty if it has none, or its variable is not set."""
+        """Return the key of an endpoint; empty if it needs none, or if the variable of the key is not set."""
         return self._endpoint_keys.get(name, "")
 
     def check_secret(self, name: str) -> str:
@@ -357,7 +357,7 @@ class Settings(setting_values.BatchSettings, BaseSettings):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that must never be written to logs and rows: keys, webhook secrets, passwords in URLs."""
+        """The values that logs and rows must never contain: keys, webhook secrets, passwords in URLs."""
         keys = (self.openai_api_key, self.anthropic_api_key)
         endpoints = self.endpoints.values()
         urls = (
@@ -371,13 +371,13 @@ class Settings(setting_values.BatchSettings, BaseSettings):
         webhooks = self.webhook_secret.get_secret_value().split() if self.webhook_secret else []
         of_vendors = [key.get_secret_value().strip() for key in keys if key]
         of_checks = [secret for each in self._check_secrets.values() for secret in each.split()]
-        # Of `Basic …` and `Bearer …`, the secret is the last word
+        # The secret of `Basic …` and `Bearer …` is the last word
         of_traces = [part for value in self.trace_headers.values() for part in (value, value.rpartition(" ")[2])]
         return (*of_traces, *of_vendors, *of_endpoints, *webhooks, *of_checks, *passwords, *decoded)
 
 
 class _TomlFile(TomlConfigSettingsSource):
-    """Reads `redraft.toml`, which has only settings. An unknown name is refused, because it changes nothing."""
+    """Reads `redraft.toml`. An unknown name is refused as a mistake, because this file is only for settings."""
 
     def _read_file(self, file_path: Any) -> dict[str, Any]:
         try:

@@ -1,4 +1,4 @@
-"""Creates the providers of a process on first use, and says which models can be called, and at what price."""
+"""Creates the providers of a process on first use. Says which models can be called, and what a call costs."""
 
 import threading
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class ProviderCatalog:
     def get(self, ref: ModelRef) -> Provider:
         """Return the provider of a model. Each provider is created once per process.
 
-        The calls of a provider that is not in the settings fail: another process may have accepted the job.
+        If the settings have no such provider, each call fails, because another process may have accepted the job.
         """
         made = self._made.get(ref.provider)
         if made is not None:
@@ -76,18 +76,18 @@ class ProviderCatalog:
 
     @cached_property  # packages are imported only where a model or a list needs them
     def _packages(self) -> Mapping[str, Extension]:
-        """The providers of installed packages whose names are free."""
+        """The providers of installed packages, except those whose names the settings or Redraft already use."""
         found = extensions("redraft.providers")
         return {name: each for name, each in found.items() if name_error(name, self._settings.endpoints) is None}
 
     def package_errors(self) -> dict[str, str]:
-        """Return what is wrong with the providers of installed packages, by name."""
+        """Return the error of each provider of an installed package that cannot be used, by name."""
         names = extensions("redraft.providers")
         errors = {name: name_error(name, self._settings.endpoints) or self._package_failure(name) for name in names}
         return {name: error for name, error in errors.items() if error}
 
     def _package_failure(self, name: str) -> str:
-        """Say why the provider of a package cannot be used. Empty if it can."""
+        """Return why the provider of a package cannot be used, or an empty text."""
         provider = self.get(ModelRef(name, ANY_MODEL))
         return provider.reason if isinstance(provider, UnusableProvider) else ""
 
@@ -115,7 +115,7 @@ class ProviderCatalog:
         return DEFAULT_ANTHROPIC if self._targets["anthropic"].key else DEFAULT_LOCAL
 
     def is_known(self, provider: str) -> bool:
-        """Whether a name before the colon of a model is built in, an endpoint of the settings, or of a package."""
+        """Whether a provider is built in, is an endpoint of the settings, or comes from an installed package."""
         return provider == FREE_PROVIDER or provider in self._targets or provider in self._packages
 
     def is_configured(self, provider: str) -> bool:
@@ -135,8 +135,8 @@ class ProviderCatalog:
         """Refuse a model that cannot be called, before a job is stored.
 
         Raises:
-            Invalid: if no key is set (code `provider_auth`), or the endpoint is not in the settings, the package of the
-                provider cannot be used, or the local model is not installed (`unknown_model`).
+            Invalid: if no key is set (code `provider_auth`), or with the code `unknown_model` if the endpoint is not in
+                the settings, the package of the provider cannot be used, or the local model is not installed.
         """
         if ref.provider == FREE_PROVIDER:
             if failure := self._local_failure() or self._misnamed(ref):
@@ -169,13 +169,14 @@ class ProviderCatalog:
             raise Invalid.at(pointer, self._without_batches(ref.provider), "batch_unsupported")
 
     def batches(self, provider: str) -> BatchEndpoint:
-        """Return the batch endpoint of a provider, ready for its first request, by the HTTP client of the live calls.
+        """Return the batch endpoint of a provider, ready for its first request. It uses the client of the live calls.
 
         Raises:
-            ProviderError: if the provider has none (code `provider_bad_request`): the settings have changed.
+            ProviderError: if the provider has no batch endpoint, because the settings have changed since the
+                submission (code `provider_bad_request`).
         """
         ref, target = ModelRef(provider, ANY_MODEL), self._targets.get(provider)
-        # On the event loop, the import of the SDK would stop all calls
+        # Without this, the first request would import the SDK on the event loop, which stops all calls meanwhile
         self.prepare(ref)
         endpoint = make_batches(target, self._settings, self.get(ref)) if target else None
         if endpoint is None:
@@ -192,14 +193,14 @@ class ProviderCatalog:
         return f"{words} {target.url_setting} sets another server; make it an endpoint of the settings with batches."
 
     def price(self, ref: ModelRef, usage: Usage, *, is_batch: bool = False) -> int | None:
-        """Return the cost of a call in 1e-9 USD, live or in a batch. None if it is unknown."""
+        """Return the cost of a live or batched call in 1e-9 USD. None if the cost is unknown."""
         target = self._targets.get(ref.provider)
         own = self._settings.prices.get(str(ref)) or (target and target.price_of(ref.name))
         # An endpoint with the address of a vendor has the prices of this vendor
         listed = ModelRef(target.format, ref.name) if target and not target.is_own_server else None
         try:
             return price_nano_usd(ref, usage, own=own or None, listed=listed, is_batch=is_batch)
-        except Exception:  # a reply that is paid must not be lost
+        except Exception:  # the reply is already paid for, so it must not be lost
             log.exception("price_failed", model=str(ref))
             return None
 
@@ -213,14 +214,14 @@ class ProviderCatalog:
         return min(most, OUTPUT_TOKENS)
 
     def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
-        """Return the origin of `verdict_tokens`. The larger limit of a retry has no setting of its own."""
+        """Return the setting of `verdict_tokens`. It does not fix the larger limit of a retry (`is_second`)."""
         field = "evaluator_max_output_tokens"
         return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_second)
 
     def models(self) -> list[ListedModel]:
         """Return the default model, one model per vendor, and the models of each endpoint and package in the settings.
 
-        An endpoint or a package without such models has the line `NAME:*`.
+        An endpoint or a package for which the settings name no model has the line `NAME:*`.
         """
         default = self.default_model()
         refs = dict.fromkeys((default, DEFAULT_OPENAI, DEFAULT_ANTHROPIC, DEFAULT_LOCAL, *self._of_names()))
@@ -278,7 +279,7 @@ class ProviderCatalog:
         return missing_part(self._settings.local_model)
 
     def _misnamed(self, ref: ModelRef) -> str | None:
-        """Say why there is no local model with this name. Return None if there is one."""
+        """Return why there is no local model with this name. None if the model exists."""
         # If the user has set a model file, every name after `local:` means this file
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None

@@ -1,4 +1,4 @@
-"""The providers of installed packages. Their code can raise anything, and return anything."""
+"""The providers of installed packages. Their code can return or raise anything, so both are checked."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _METHODS = ("wire_body", "send", "warm_up", "close")
 
 
 def name_error(name: str, endpoints: Collection[str]) -> str | None:
-    """Say why an entry point with this name cannot be a provider. None if it can."""
+    """Return why an entry point with this name cannot be a provider. None if the name is usable."""
     if name in BUILT_IN:
         return "this name is built in; the package needs another name"
     if name in endpoints:
@@ -35,12 +35,12 @@ def name_error(name: str, endpoints: Collection[str]) -> str | None:
 
 
 def unusable_message(name: str) -> str:
-    """Return the message for callers. The reason is for administrators, since it can contain anything."""
+    """Return the message for callers. Only administrators see the reason, since it may contain secrets or paths."""
     return f"The provider {name!r} of an installed package cannot be used; `redraft doctor` says why."
 
 
 def make_packaged(extension: Extension) -> Provider:
-    """Create the provider of an entry point. If that fails, each of its calls fails."""
+    """Create the provider of an entry point. If that fails, return a provider whose calls fail."""
     reason = extension.error
     if reason is None:
         try:
@@ -67,7 +67,7 @@ def _shape_error(made: Any) -> str | None:
 
 
 class PackagedProvider:
-    """Passes calls to the provider of a package. What the package gets wrong becomes a `ProviderError`."""
+    """Passes calls to the provider of a package. Each fault of the package becomes a `ProviderError`."""
 
     def __init__(self, extension: Extension, made: Provider) -> None:
         self.name = extension.name
@@ -114,7 +114,7 @@ class PackagedProvider:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if deltas is None or deltas.error is None:
                 raise self._failure(error) from error
-        # A package may have swallowed the error of the caller
+        # The package may have caught the error that `on_delta` raised
         if deltas is not None and deltas.error is not None:
             raise deltas.error
         if not _is_reply(reply):

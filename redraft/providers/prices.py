@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _NANO = 1_000_000_000
 _PER_MILLION = 1_000_000
 _WRITE_FACTOR = 1.25  # Anthropic's price of a write to the cache, as a multiple of the price of input
-# The price of a call in a batch as a part of the live price, where the price list has no batch price. Both vendors
-# document it: https://developers.openai.com/api/docs/guides/batch and
+# The price of a batched call as a share of the live price. It is used if the price list has no batch price. Both
+# vendors document it: https://developers.openai.com/api/docs/guides/batch and
 # https://platform.claude.com/docs/en/build-with-claude/batch-processing
 _BATCH_FACTOR = Decimal("0.5")
 _BATCH = {"processing": "batch"}
@@ -63,7 +63,7 @@ def _cache_tokens(usage: Usage, input_tokens: int) -> tuple[int, int]:
 
 
 def _listed_price(ref: ModelRef, usage: Usage, *, is_batch: bool) -> int | None:
-    # Imported here, because to load the price list takes half a second
+    # Imported here, because loading the price list takes half a second
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 

@@ -29,16 +29,16 @@ class Target:
     Attributes:
         name: the name before the colon of a model.
         format: the wire format.
-        key: the API key; empty if there is none.
+        key: the API key; empty if no key is set.
         key_setting: the setting of the key, for messages.
-        base_url: the address; None means the vendor's.
+        base_url: the address; None means the vendor's address.
         url_setting: the setting of the address, for messages.
         headers: further headers of each request.
         label: the name of the server in messages.
         note: a description of a usable server.
         needs_key: whether the server cannot be called without a key.
-        price_of: returns the price of a model in the settings of the endpoint.
-        max_output_tokens: the output limit of calls without a limit of their own; None if no limit is sent.
+        price_of: returns the price of a model from the settings of the endpoint.
+        max_output_tokens: the output limit of calls that have no limit of their own; None if no limit is sent.
         limit_origin: the setting of this limit.
         batches: whether the server has a batch API, or the limits of this API.
     """
@@ -69,7 +69,7 @@ class Target:
 
 
 def targets_of(settings: Settings) -> dict[str, Target]:
-    """Return the servers by the names before the colon of a model. The local model is none of them."""
+    """Return the servers, by the name before the colon of their models. The local model is not one of them."""
     vendors = (
         _vendor(settings, "openai", settings.openai_api_key, settings.openai_base_url),
         _vendor(settings, "anthropic", settings.anthropic_api_key, settings.anthropic_base_url),
@@ -158,7 +158,7 @@ def make_provider(target: Target, settings: Settings) -> Provider:
 
 
 def make_batches(target: Target, settings: Settings, provider: Provider) -> BatchEndpoint | None:
-    """Create the batch endpoint of a server with the provider of its live calls. None if the server has none."""
+    """Create the batch endpoint of a server from the provider of its live calls. None if it has no batch API."""
     from redraft.providers.anthropic.provider import AnthropicProvider
     from redraft.providers.batches.anthropic_batches import ANTHROPIC_LIMITS, AnthropicBatches
     from redraft.providers.batches.openai_batches import OPENAI_LIMITS, OpenAIBatches

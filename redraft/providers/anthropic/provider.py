@@ -24,7 +24,7 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts, http_client
 ANTHROPIC_URL = "https://api.anthropic.com"
 CONTINUATIONS_MAX = 5
 _NO_KEY = "none"
-# That of the SDK, which has no public name for it
+# The version that the SDK sends. The SDK has no public constant for it
 _API_VERSION = "2026-10-21"
 # The smallest budget that the API accepts
 _THINKING_MIN = 1024
@@ -42,10 +42,10 @@ _CACHED_CHARS_MIN = 4096
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAccess:
-    """Address and credentials. Without a `base_url`, the address is Anthropic's.
+    """The address and the credentials. If `base_url` is None, the address is Anthropic's.
 
     Attributes:
-        max_output_tokens: the output limit of calls that have no limit of their own. The API requires one.
+        max_output_tokens: the output limit of calls that have no limit of their own. The API requires a limit.
         limit_origin: the setting of this limit.
         headers: further headers of each request to an endpoint of the settings.
     """
@@ -100,7 +100,7 @@ class AnthropicProvider:
         on_delta: OnDelta | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """See `Provider.send`. A paused turn is sent back unchanged until it is complete."""
+        """See `Provider.send`. If the model pauses its turn, the turn is sent back unchanged until it is complete."""
         # The first call imports the SDK, before the timeout of the call starts
         _, sender = self._ready()
         left, emitter = TimeLeft(timeout_s), DeltaEmitter(on_delta)
@@ -122,7 +122,7 @@ class AnthropicProvider:
         return reply
 
     def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
-        """Return the reply in an answer that has come in a batch. Raises what `send` raises.
+        """Return the reply in an answer from a batch. Raises the same errors as `send`.
 
         A paused turn is incomplete, because a batch cannot continue it.
         """
@@ -161,7 +161,7 @@ class AnthropicProvider:
     def _with_reasoning(
         self, body: dict[str, Any], effort: ReasoningEffort | None, *, is_budget: bool
     ) -> dict[str, Any]:
-        """Add the reasoning effort. Models that accept no effort accept a budget of thinking tokens."""
+        """Add the reasoning effort. Models that accept no effort get a budget of thinking tokens instead."""
         if effort is None:
             return body
         if effort == "none":
@@ -169,7 +169,7 @@ class AnthropicProvider:
         if not is_budget:
             config = {**body.get("output_config", {}), "effort": "low" if effort == "minimal" else effort}
             return {**body, "thinking": {"type": "adaptive"}, "output_config": config}
-        # The thinking counts against the output limit, so half of it remains for the text
+        # The thinking counts against the output limit, so half of the limit is kept for the text
         budget = min(_THINKING_TOKENS[effort], body["max_tokens"] // 2)
         if budget < _THINKING_MIN or self._memory.refuses_budget(body["model"], budget):
             return body
@@ -204,7 +204,7 @@ def _turns(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    """Return the text alone, or the media and then the parts of the text."""
+    """Return the text. If there are media or cache breakpoints, return blocks: first the media, then the text."""
     text = sendable(message.content)
     ends = [end for end in message.stable_ends if end >= _CACHED_CHARS_MIN]
     if not ends and not message.media:

@@ -1,4 +1,4 @@
-"""Reads the reply in a Messages response, or its error. A paused turn has several responses."""
+"""Reads the reply or the error in a Messages response. A turn that the model pauses has several responses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def content_of(answers: Sequence[Answer]) -> list[Any]:
 
 
 def read_reply(vendor: Vendor, answers: Sequence[Answer]) -> ChatReply:
-    """Return the reply. Its `response` is the body, or the list of bodies of a paused turn.
+    """Return the reply. Its `response` is the body, or for a paused turn the list of its bodies.
 
     Raises:
         ProviderError: if the body is an error instead of a message.

@@ -6,7 +6,7 @@ from typing import Any
 from redraft.providers.shared.error_bodies import json_or_text
 from redraft.providers.shared.replies import array_of, finish_reason_of, object_of, text_of, without_early_end
 
-# By type of delta: the field of the delta that has a new piece, and the field of the block that joins the pieces
+# For each type of delta: the field of the delta with the new piece, and the field of the block with all pieces
 _PIECES = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -16,7 +16,7 @@ _PIECES = {
 
 
 class AnthropicEvents:
-    """The collector of one message. The next message of a paused turn has another collector."""
+    """Collects the events of one message. A paused turn has several messages, each with its own collector."""
 
     def __init__(self) -> None:
         self.is_ended = False

@@ -1,6 +1,6 @@
 """The batch API of Anthropic and of servers with the same API: message batches.
 
-A message batch has no metadata. Only its results have our ids, and they exist when the batch has ended.
+A message batch has no metadata. Only its results have our ids, and they do not exist before the batch has ended.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,7 @@ _STATES = {
     "canceling": BatchState.CANCELING,
     "ended": BatchState.COMPLETED,
 }
-# https://platform.claude.com/docs/en/api/errors. A line has only the type of an error, which stands for its status
+# https://platform.claude.com/docs/en/api/errors. A line of results has the type of an error, but no status
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -66,7 +66,7 @@ class AnthropicBatches(BatchClient):
         del batch_id
         size = len(_START) + file.size + len(file.call_ids) - 1 + len(_END)
         headers = {"content-type": "application/json", "content-length": str(size)}
-        # Without the last bytes the request is incomplete, so that no batch is created
+        # `confirm` is called before the last bytes. If it raises, the request is incomplete, and no batch is created
         content = {"content": lines_as_array(file.path, _START, _END, confirm)}
         call = BatchCall("POST", self.path, content=content, headers=headers, transfer_s=TRANSFER_S)
         return self.batch_of(await self._transport.send(call))
@@ -74,7 +74,7 @@ class AnthropicBatches(BatchClient):
     async def find(
         self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
     ) -> ProviderBatch | None:
-        """See `BatchEndpoint.find`. Batches with another number of requests cannot be the wanted one."""
+        """See `BatchEndpoint.find`. Batches with another number of requests are skipped."""
         del batch_id
         ids, others, undecided = frozenset(call_ids), frozenset(known), ""
         async for batch in self.newest_first(since):
@@ -118,7 +118,7 @@ class AnthropicBatches(BatchClient):
 
     async def write_results(self, batch: ProviderBatch, file: BinaryIO) -> None:
         """See `BatchClient.write_results`."""
-        # The address in the batch is not used, because it could be of another host, which must not get the key
+        # The address of the results in the batch is not used: it could name another host, which must not get the key
         call = BatchCall("GET", self._results(batch), transfer_s=TRANSFER_S, headers=ANY_TYPE)
         await self._transport.download(call, file)
 

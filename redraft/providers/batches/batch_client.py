@@ -1,4 +1,4 @@
-"""What the batch APIs of both wire formats have in common."""
+"""The base class of the batch endpoints: the steps that the batch APIs of both wire formats have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
@@ -47,7 +47,7 @@ class BatchClient(ABC):
     """See `BatchEndpoint`."""
 
     cursor: str
-    """The parameter of a list that has the id of the last batch of the page before."""
+    """The parameter for the next page of a list. Its value is the id of the last batch of the page before."""
     path: str
     """The path of the list of batches below the base URL."""
 
@@ -74,7 +74,7 @@ class BatchClient(ABC):
 
     @abstractmethod
     def in_line(self, request: BatchRequest, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the object of a line of a request file. The body has the data of its files."""
+        """Return the JSON object for one request in a request file. `body` contains the data of its files."""
 
     @abstractmethod
     def batch_in(self, body: dict[str, Any]) -> ProviderBatch:
@@ -144,7 +144,7 @@ class BatchClient(ABC):
         return self._provider.reply_in(body, line.answer, limit_origin)
 
     async def newest_first(self, since: datetime) -> AsyncIterator[ProviderBatch]:
-        """Yield the batches that were created after a time, by the provider's order: the newest first."""
+        """Yield the batches that were created after a time, in the order of the provider: the newest first."""
         params: dict[str, str | int] = {"limit": _PAGE_SIZE}
         for _ in range(_PAGES_MAX):
             body = (await self._transport.send(BatchCall("GET", self.path, params=params))).body
@@ -162,7 +162,7 @@ class BatchClient(ABC):
         """Return the batch in an answer.
 
         Raises:
-            ProviderError: if there is none (code `provider_unavailable`), because a gateway can answer anything.
+            ProviderError: if the answer contains no batch (code `provider_unavailable`), as from a broken gateway.
         """
         batch = self.batch_in(answer.body)
         if not batch.id:
@@ -176,7 +176,7 @@ class BatchClient(ABC):
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time, which is seconds since 1970 or a text by RFC 3339. None if it is something else."""
+    """Return the time that seconds since 1970 or a text of RFC 3339 state. None for any other value."""
     try:
         if isinstance(value, str):
             return datetime.fromisoformat(value).astimezone(UTC)

@@ -1,7 +1,7 @@
 """The interface of a provider's batch endpoint, and its types.
 
-A batch has one provider, one model and one URL. Its life at the provider is: `submit`, `read` until it has ended, and
-then `download`, and `lines` with the `reply` of each. After a crash or an error of `submit`, `find` says whether the
+A batch has one provider, one model and one URL. The caller calls `submit`, then `read` until the batch has ended, then
+`download`, and then `lines` with `reply` for each line. After a crash or an error of `submit`, `find` says whether the
 provider has the batch.
 """
 
@@ -103,12 +103,13 @@ class ProviderBatch:
         id: the provider's id of the batch.
         state: the state.
         reported_state: the provider's own word for the state.
-        batch_id: the id that `submit` was called with; empty if the provider keeps none.
+        batch_id: the id that `submit` was called with; empty if the provider does not store it.
         expires_at: the time at which the provider ends the batch at the latest.
-        error: why the provider refused the whole batch; empty if it did not.
-        is_queue_full: whether it refused the batch because too much of other batches waits. Submit it again later.
-        result_files: where the results are: ids of files (OpenAI), empty for Anthropic.
-        request_file: the id of the uploaded file (OpenAI), empty for Anthropic.
+        error: why the provider refused the whole batch; empty if the provider accepted the batch.
+        is_queue_full: whether the provider refused the batch because too many requests of other batches wait. If so,
+            submit the batch again later.
+        result_files: the ids of the files with the results (OpenAI); empty for Anthropic.
+        request_file: the id of the uploaded file (OpenAI); empty for Anthropic.
     """
 
     id: str
@@ -131,15 +132,15 @@ class LineKind(StrEnum):
     ANSWERED = "answered"
     """The provider executed the request: `answer` is its response, which may have an error status."""
     EXPIRED = "expired"
-    """The provider did not execute the request before the time limit. It has no cost."""
+    """The provider did not execute the request before the time limit. The request costs nothing."""
     CANCELED = "canceled"
-    """The provider did not execute the request, because the batch was canceled. It has no cost."""
+    """The provider did not execute the request, because the batch was canceled. The request costs nothing."""
     FAILED = "failed"
-    """The provider reports an error of its own for the request. It has no cost."""
+    """The provider reports an error instead of a response to the request. The request costs nothing."""
     MALFORMED = "malformed"
-    """The line is no JSON object of the known form, or is cut. It changes no call."""
+    """The line is cut, or is no JSON object of the known form. The line changes no call."""
     FOREIGN = "foreign"
-    """The id is none of the batch. The line changes no call."""
+    """The id belongs to no call of the batch. The line changes no call."""
     DUPLICATE = "duplicate"
     """An earlier line has the same id. The line changes no call."""
 
@@ -178,7 +179,7 @@ class BatchEndpoint(Protocol):
     limits: BatchLimits
 
     def url_of(self, body: Mapping[str, Any]) -> str:
-        """Return the path of the API that a body is for. Requests with other URLs go into other batches."""
+        """Return the path of the API for a body. Requests with different paths go into different batches."""
         ...
 
     def line_of(self, request: BatchRequest) -> bytes:
@@ -204,10 +205,10 @@ class BatchEndpoint(Protocol):
     async def find(
         self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
     ) -> ProviderBatch | None:
-        """Return the batch that an earlier `submit` has created. None if the provider has none.
+        """Return the batch that an earlier `submit` has created. None if the provider has no such batch.
 
-        OpenAI's batches carry our id. Anthropic's carry nothing but the results, so a batch that was created after
-        `since` with the same number of requests is read for the call ids.
+        OpenAI's batches contain our id. Anthropic's contain no id of ours except in their results. So the results of
+        each batch since `since` with the same number of requests are searched for the call ids.
 
         Args:
             batch_id: the id that `submit` was called with.
@@ -216,7 +217,7 @@ class BatchEndpoint(Protocol):
             known: the provider's ids of other batches of ours, which are not searched.
 
         Raises:
-            ProviderError: if the provider cannot be asked, or (only Anthropic, code `provider_unavailable`) a batch
+            ProviderError: if the provider does not answer, or (only Anthropic, code `provider_unavailable`) if a batch
                 may be the wanted one, but its results do not exist yet. Call again later, and submit nothing before.
         """
         ...
@@ -235,15 +236,15 @@ class BatchEndpoint(Protocol):
     async def download(self, batch: ProviderBatch, path: Path) -> None:
         """Write the results of an ended batch into a file, which exists only if it is complete.
 
-        Nothing of it is held in memory. A batch without results gives an empty file.
+        The results are not held in memory. A batch without results gives an empty file.
 
         Raises:
-            ProviderError: if the transfer fails. It can be repeated from its start.
+            ProviderError: if the transfer fails. The caller can repeat it from the start.
         """
         ...
 
     async def discard(self, batch: ProviderBatch) -> None:
-        """Delete the files of an ended batch at the provider. Files that are deleted already are no error."""
+        """Delete the files of an ended batch at the provider. Files that do not exist any more are no error."""
         ...
 
     def lines(self, path: Path, call_ids: Collection[str]) -> Iterator[BatchLine]:
@@ -256,7 +257,7 @@ class BatchEndpoint(Protocol):
         ...
 
     def reply(self, line: BatchLine, body: Mapping[str, Any], limit_origin: LimitOrigin | None = None) -> ChatReply:
-        """Return the reply in a line, by the rules of a live reply.
+        """Return the reply in a line, by the same rules as for a live reply.
 
         Args:
             line: a line whose `kind.is_result` is true.

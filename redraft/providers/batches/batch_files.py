@@ -1,4 +1,4 @@
-"""Writes requests into files that are below the limits of a batch."""
+"""Writes requests into files, none of which exceeds the limits of a batch."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import BinaryIO
 from redraft.errors import ProviderError
 from redraft.providers.batches.batch_endpoint import BatchEndpoint, BatchRequest, RequestFile
 
-# Anthropic's requests are sent as one array: a comma per request, and these bytes around all of them
+# Anthropic's requests are sent as one array, which adds a comma per request, and these bytes around all requests
 _AROUND = 16
 
 
@@ -26,7 +26,7 @@ class _OpenFile:
 
 
 class BatchFileWriter:
-    """Writes requests into files, each with one model and one URL, and below both limits.
+    """Writes requests into files. Each file has one model and one URL, and does not exceed the limits of a batch.
 
     The same requests in the same order give the same files. Only one line is held in memory.
     """
@@ -38,10 +38,10 @@ class BatchFileWriter:
         self._count = 0
 
     def add(self, request: BatchRequest) -> RequestFile | None:
-        """Write a request. Return the file that is full and closed, so that the request went into the next one.
+        """Write a request. If it did not fit into the open file, return that file, which is now closed.
 
         Raises:
-            ProviderError: if the request alone is above the limit (code `context_too_long`). It is in no file.
+            ProviderError: if the request alone exceeds the limit (code `context_too_long`). It is not written.
         """
         line, limits = self._endpoint.line_of(request), self._endpoint.limits
         if len(line) + _AROUND > limits.bytes:

@@ -1,4 +1,4 @@
-"""Reads the lines of a downloaded file of results, without trust in their form, order or number."""
+"""Reads the lines of a downloaded file of results. Their form, order and number may be wrong."""
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from redraft.providers.shared.response_bodies import BODY_BYTES_MAX
 _EVIDENCE_CHARS = 2000
 
 ReadResult = Callable[[dict[str, Any]], tuple[LineKind, Answer | None]]
-"""Returns the kind of a line's object and the response in it, by the wire format."""
+"""Returns the kind of a line and the response in it. Each wire format has such a function."""
 
 
 def read_lines(path: Path, call_ids: Collection[str], vendor: Vendor, read_result: ReadResult) -> Iterator[BatchLine]:
@@ -32,7 +32,7 @@ def read_lines(path: Path, call_ids: Collection[str], vendor: Vendor, read_resul
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that are not blank. Of a line above the limit, only its beginning is held in memory."""
+    """Yield the lines that are not blank. A line above the limit is cut, so that memory stays bounded."""
     while line := file.readline(BODY_BYTES_MAX):
         rest = line
         while rest and not rest.endswith(b"\n"):

@@ -28,7 +28,8 @@ TRANSFER_S = 3600.0
 _REQUEST_S = 60.0
 ANY_TYPE = {"accept": "*/*"}
 """The header for a body that is no JSON."""
-# A connection is broken if it transfers nothing for so long. After an upload the provider checks the whole file
+# A connection that transfers nothing for this time counts as broken. The time is long, because a provider checks the
+# whole file after an upload
 _SILENCE_S = 300.0
 
 
@@ -50,7 +51,7 @@ class BatchCall:
 
     Attributes:
         path: the path below the base URL, without a slash at its start.
-        content: the arguments of `httpx2.Request` for the body.
+        content: the arguments for `httpx2.Request` that set the body.
         headers: further headers.
         transfer_s: the time limit of an upload or a download; None for a request without a file.
     """
@@ -125,7 +126,7 @@ class BatchTransport:
 
         connection = self._provider.connection()
         headers = connection.headers.copy()
-        # The body decides about its type
+        # httpx2 or the call sets the type that fits the body
         headers.pop("content-type", None)
         headers.update(call.headers)
         connect_s = self._timeouts.connect_s
@@ -157,21 +158,21 @@ class BatchTransport:
             if failure.code == "provider_timeout" and not isinstance(error, httpx2.ConnectTimeout):
                 failure.reword(f"{self._vendor.capital} did not complete {call.method} {call.path} in time.")
             raise failure from error
-        except OSError:  # of the disk of this machine
+        except OSError:  # an error of this machine's disk is no failure of the provider
             raise
-        # The libraries raise anything for an odd response
+        # For an unusual response, the libraries may raise any exception
         except Exception as error:
             kind = type(error).__name__
-            # Without the trace, whose variables are secrets
+            # Logged without the traceback, which may contain secrets
             log.error("batch_request_failed", server=self._vendor.label, error=kind)  # noqa: TRY400
             words = f"The request to {self._vendor.label} failed in this process: {kind}."
             raise ProviderError("provider_unavailable", words) from error
 
 
 async def lines_as_array(path: Path, start: bytes, end: bytes, confirm: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as a JSON array, one line at a time. `confirm` is called before its end."""
+    """Yield the lines of a file as a JSON array, one line at a time. `confirm` is called before the array ends."""
     yield start
-    # A line is read from the page cache, because this process has just written the file
+    # Reading blocks the event loop only shortly: this process has just written the file, so it is in the page cache
     with path.open("rb") as file:
         for number, line in enumerate(file):
             yield b"," + line if number else line

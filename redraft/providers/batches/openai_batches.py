@@ -1,4 +1,4 @@
-"""The batch API of OpenAI and of servers with the same API: files of requests, and batches of them."""
+"""The batch API of OpenAI and of servers with the same API: a file of requests is uploaded, then a batch is created."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ class OpenAIBatches(BatchClient):
     async def find(
         self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
     ) -> ProviderBatch | None:
-        """See `BatchEndpoint.find`. The metadata of the batch have our id, so the ids of calls are not needed."""
+        """See `BatchEndpoint.find`. The metadata of a batch contain our id, so the ids of the calls are not needed."""
         del call_ids, known
         async for batch in self.newest_first(since):
             if batch.batch_id == batch_id and not batch.is_queue_full:

@@ -1,4 +1,4 @@
-"""The files through which local model servers and the processes that use them find each other."""
+"""The files by which a process finds the local model server, and by which the server sees that it is used."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +8,8 @@ from pathlib import Path
 class LocalFiles:
     """The files of a folder, which has at most one server.
 
-    A process that starts a server locks `start.lock` meanwhile. The server locks `server.lock` while it lives. Each
-    process that uses the server has a shared lock on `users.lock`. `state` has the server's address and key.
+    A process locks `start.lock` while it starts a server. The server locks `server.lock` while it lives. Each process
+    that uses the server has a shared lock on `users.lock`. `state` has the server's address and key.
     """
 
     folder: Path

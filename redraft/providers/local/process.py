@@ -1,7 +1,7 @@
-"""Finds or starts the local model server, for the processes that use it. There is never a second server.
+"""Finds or starts the local model server, which all processes of a data folder share.
 
-File locks show which processes are alive. The kernel releases them when a process ends, so there is no stale pid and
-nothing to clean up.
+File locks show which processes are alive. The kernel releases the locks of a process when it ends, so a crash leaves
+no stale pid behind.
 """
 
 import ctypes
@@ -38,11 +38,14 @@ class ServerAddress:
 
 
 def server_environment(library: str = "libgomp.so.1") -> dict[str, str] | None:
-    """Return the environment of the server, which needs a library that slim systems lack. None if the system has it."""
+    """Return the environment of the server with the folder of a library that slim systems lack.
+
+    Return None if the system has the library.
+    """
     try:
         ctypes.CDLL(library)
     except OSError:
-        # The package cmeel-libomp contains it
+        # The package cmeel-libomp contains the library
         folders = [str(Path(sysconfig.get_path("platlib"), "cmeel.prefix", "lib")), os.environ.get("LD_LIBRARY_PATH")]
         return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, folders))}
     return None
@@ -61,10 +64,11 @@ class LocalServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def serving(self, left: TimeLeft) -> ServerAddress:
-        """Return the address of the server. Start the server if there is none, and wait until it is ready.
+        """Return the address of the server. If no server runs, start one and wait until it is ready.
 
         Raises:
-            ProviderError: if it does not start (`unknown_model`), or does not start in time (`provider_timeout`).
+            ProviderError: if the server does not start (code `unknown_model`, or `provider_unavailable` after a
+                signal), or is not ready in time (`provider_timeout`).
         """
         known = self._serving
         if known is not None:
@@ -133,7 +137,7 @@ class LocalServer:
         """Whether the server that this process has started is not yet ready.
 
         Raises:
-            ProviderError: if it has ended with an error.
+            ProviderError: if this server has ended with an error.
         """
         if self._process is None:
             return False
@@ -198,7 +202,8 @@ class LocalServer:
     def _did_not_start(self, returncode: int) -> ProviderError:
         lines = self._files.log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
         log_end = " | ".join(line.strip() for line in lines if line.strip())
-        # An end by a signal (out of memory, shutdown) is transient. Any other exit means a wrong file
+        # A signal ends the server if memory is short or the machine shuts down, which is transient. Any other exit
+        # means a wrong file
         code = "provider_unavailable" if returncode < 0 else "unknown_model"
         message = f"The local model's server did not start with {self._model}. Check REDRAFT_LOCAL_MODEL."
         return ProviderError(code, f"{message} Its log ends: {log_end}")

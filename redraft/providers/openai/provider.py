@@ -1,4 +1,4 @@
-"""The provider for Chat Completions and Responses: OpenAI itself, and every server with the same API.
+"""The provider for Chat Completions and the Responses API: OpenAI itself, and every server with the same API.
 
 The SDK is imported at the first call, because the import takes a second. Its HTTP client sends the request and returns
 the raw response, whose headers and body the ledger stores unchanged.
@@ -36,7 +36,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class OpenAIAccess:
-    """Address and credentials. Without a `base_url`, the address is OpenAI's.
+    """The address and the credentials. If `base_url` is None, the address is OpenAI's.
 
     Attributes:
         headers: further headers of each request to an endpoint of the settings.
@@ -66,7 +66,7 @@ class _Senders:
 class OpenAIProvider:
     """The provider for one OpenAI account, or for one compatible server.
 
-    A model that is not served by Chat Completions is called by the Responses API from then on.
+    If the server refuses Chat Completions for a model, the Responses API is used for this model from then on.
     """
 
     def __init__(self, access: OpenAIAccess, name: str = "openai", memory: CapabilityMemory | None = None) -> None:
@@ -111,7 +111,7 @@ class OpenAIProvider:
         return reply
 
     def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
-        """Return the reply in an answer that has come in a batch. Raises what `send` raises."""
+        """Return the reply in an answer from a batch. Raises the same errors as `send`."""
         if answer.status >= 300 or not isinstance(answer.body, dict):
             error = failure_of_answer(self._access.vendor, answer)
             self._learn(error, body, limit_origin)

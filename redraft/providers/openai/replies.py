@@ -1,4 +1,4 @@
-"""Reads the reply in a Chat Completions response, or its error."""
+"""Reads the reply or the error in a Chat Completions response."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +55,7 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
 
 
 def _is_failure(body: Mapping[str, Any], choice: Mapping[str, Any]) -> bool:
-    """Whether a body has no reply, or has an error next to its reply."""
+    """Whether a body is an error, or has an error next to its reply."""
     if choice:
         return bool(body.get("error"))
     return (bool(body) and "choices" not in body) or read_error_body(body).is_error
@@ -75,7 +75,7 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
 
 
 def _output_tokens(usage: Mapping[str, Any], reasoning: int | None) -> int | None:
-    """Return the output tokens with the reasoning tokens, which some servers count only in the total."""
+    """Return the output tokens, including reasoning tokens. Some servers count reasoning tokens only in the total."""
     prompt, completion = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
     total = token_count(usage.get("total_tokens"))
     if prompt is None or completion is None or total is None or not reasoning:

@@ -30,7 +30,7 @@ _SERVER_CALLS = frozenset(
 
 
 def responses_body(chat: Chat, adaptations: frozenset[Adaptation]) -> dict[str, Any]:
-    """Build a request. Nothing of it is stored at the provider."""
+    """Build a request, which the provider must not store."""
     adaptations = with_schema_in_words(chat, adaptations, takes_loose=True)
     chat = adapted_chat(chat, adaptations)
     turns = [{"role": message.role, "content": _content(message)} for message in chat.messages]
@@ -58,7 +58,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 class ResponsesEvents:
-    """The collector of a stream. Its last event has the whole response; some servers omit the output there."""
+    """Collects the events of a stream. The last event has the whole response, but some servers omit its output."""
 
     def __init__(self) -> None:
         self.is_ended = False
@@ -108,7 +108,7 @@ class ResponsesEvents:
         return {**response, "output": output} if response and output else response
 
     def end(self) -> None:
-        # `[DONE]` alone is no response
+        # `[DONE]` without an earlier response does not complete the answer
         self.is_ended = bool(self._response)
 
     def body(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def read_response(vendor: Vendor, answer: Answer) -> ChatReply:
 
 
 def _is_answer(item: Mapping[str, Any]) -> bool:
-    """Whether a message is no commentary on the way to the answer. Older models name no phase."""
+    """Whether a message is the answer, and not a commentary before it. Older models send no phase."""
     return item.get("phase") is None or item["phase"] == "final_answer"
 
 

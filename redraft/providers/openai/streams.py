@@ -19,7 +19,7 @@ _NOT_IN_HEAD = frozenset({"choices", "usage", "object"})
 
 
 class OpenAIChunks:
-    """The collector of Chat Completions. Only the first choice is used, because requests ask for one choice."""
+    """Collects the chunks of one answer. Only the first choice is used, because requests ask for one choice."""
 
     def __init__(self) -> None:
         self.is_ended = False

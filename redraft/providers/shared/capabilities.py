@@ -55,7 +55,7 @@ def with_schema_in_words(chat: Chat, adaptations: frozenset[Adaptation], *, take
     Args:
         chat: the chat.
         adaptations: the adaptations that the chat's model needs.
-        takes_loose: whether the wire format accepts schemas that are not strict.
+        takes_loose: whether the wire format also accepts schemas that are not strict.
     """
     if chat.reply_schema is None:
         return adaptations
@@ -98,7 +98,7 @@ def parameters_not_sent(chat: Chat, body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class CapabilityMemory:
-    """The adaptations that this process has learned for models. The least recently used are dropped first."""
+    """The adaptations that this process has learned for models. If there are too many, the oldest use is dropped."""
 
     def __init__(self) -> None:
         self.limits = OutputLimits()
@@ -140,7 +140,7 @@ class CapabilityMemory:
         limit_name: str | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> None:
-        """Learn from a refusal. Set `is_adapted` of the error if the call can be planned again."""
+        """Learn from a refusal. Set `is_adapted` of the error if a new call without the refused part makes sense."""
         found = adaptation_for(error, sent, limit_name=limit_name)
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
@@ -164,7 +164,7 @@ class CapabilityMemory:
 
 
 def _learned_for(error: ProviderError, sent: Mapping[str, Any], found: Adaptation) -> str:
-    """Return the name under which an adaptation is learned: the model, or the model with this schema or settings."""
+    """Return the key under which an adaptation is stored: the model, or the model with this schema or settings."""
     model, schema = str(sent["model"]), schema_in(sent)
     said = refusal_in(error, sent)
     if found in _LEFT_OUT:
@@ -174,9 +174,9 @@ def _learned_for(error: ProviderError, sent: Mapping[str, Any], found: Adaptatio
 
 
 def _settings_refused(said: ErrorBody, sent: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Return the settings that a refusal is about, in the order of `_settings`. It is empty if all calls are refused.
+    """Yield the settings that a refusal is about, in the order of `_settings`; none if all calls are refused.
 
-    A refused effort or budget is always only this one, because the model may accept others.
+    A refusal of an effort or a budget counts only for its value, because the model may accept other values.
     """
     effort, is_of_effort = effort_in(sent), name == "reasoning_effort"
     if is_of_effort and effort is None:
@@ -205,7 +205,7 @@ def _effort(effort: str) -> str:
 
 
 def _reasoning(effort: str | None) -> str:
-    # A budget has no effort
+    # A call with a budget of thinking tokens has no effort, but it reasons
     return f"reasoning={'off' if effort == 'none' else 'on'}"
 
 
@@ -222,7 +222,7 @@ def _with_schema(model: str, schema: Any) -> str:
 
 
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
-    """Name the form in which the schema was sent. None if there is no schema, or the provider enforces it."""
+    """Return words for the form in which the schema was sent. None if the provider enforces it, or there is none."""
     if chat.reply_schema is None or "format" in body.get("output_config", {}):
         return None
     wanted = format_in(body)

@@ -1,6 +1,6 @@
 """Reads error bodies of any form: nested objects, JSON in text, lists, plain text, HTML.
 
-Gateways wrap the errors of the servers behind them, so all levels are read, beginning with the outermost level.
+Gateways wrap the errors of the servers behind them, so all levels are read, the outermost level first.
 """
 
 import json
@@ -64,7 +64,7 @@ class ErrorBody:
 
 
 def read_error_body(body: Any) -> ErrorBody:
-    """Read an error body, which is JSON values or text."""
+    """Read an error body, which consists of JSON values or is a text."""
     found: dict[str, list[Any]] = {"message": [], "code": [], "status": [], "param": [], "wait": []}
     for kind, value in _parts(plain(body) if isinstance(body, str) else body, 0):
         # A gateway often repeats the message of its upstream
@@ -102,7 +102,7 @@ def _parts(value: Any, level: int) -> Iterator[tuple[_Kind, Any]]:
 
 def _parts_of_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_Kind, Any]]:
     if "loc" in members and isinstance(members.get("msg"), str):
-        # FastAPI's description of an invalid field. Its other member `input` repeats the request
+        # FastAPI describes an invalid field like this. Its member `input` is skipped, because it repeats the request
         path = cast("list[Any]", members["loc"] if isinstance(members["loc"], list) else [members["loc"]])
         yield "message", f"{'.'.join(map(str, path))}: {members['msg']}"
         return
@@ -114,7 +114,7 @@ def _parts_of_object(members: Mapping[str, Any], level: int) -> Iterator[tuple[_
             yield "param", value
         elif name in _WAIT_KEYS:
             yield from _parts_of_wait(value)
-    # Texts before nested objects, so that the message of the outer error comes first
+    # Texts are read before nested objects, so that the message of the outer error comes first
     for name, value in sorted(folded, key=lambda member: not isinstance(member[1], str)):
         if name in _MESSAGE_KEYS or name.endswith(("message", "messages")) or _has_error_member(value):
             yield from _parts(value, level + 1)
@@ -140,7 +140,7 @@ def _parts_of_wait(value: Any) -> Iterator[tuple[_Kind, Any]]:
 
 
 def _parts_of_text(text: str, level: int) -> Iterator[tuple[_Kind, Any]]:
-    """Read a text. If it has JSON in it, read the JSON and the text before it."""
+    """Read a text. If it contains JSON, read the JSON and the text before the JSON."""
     text = plain(text) if _PAGE.search(text) else text.strip()
     start = text.find("{")
     inner = list(_parts(_json_at(text, start), level + 1)) if start >= 0 else []
@@ -161,7 +161,7 @@ def _json_at(text: str, start: int) -> Any:
 
 
 def _wait_in_message(message: str) -> float | None:
-    """Return the wait in a message such as "Please try again in 6m0s", in seconds, or None."""
+    """Return the seconds to wait in a message such as "Please try again in 6m0s", or None."""
     found = _WAIT_IN_MESSAGE.search(message)
     return _seconds(found.group(1)) if found else None
 

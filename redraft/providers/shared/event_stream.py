@@ -59,7 +59,7 @@ async def _lines(texts: AsyncIterable[str]) -> AsyncIterator[str]:
 
 
 class Evidence:
-    """The lines of a stream that do not belong to events, up to a limit. They may be an error message."""
+    """Keeps the lines of a stream that do not belong to events, up to a limit. They may be an error message."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

@@ -1,7 +1,7 @@
-"""Translates the status and the body of a provider's error response into the error codes of this product.
+"""Translates the status and the body of a provider's error response into the error codes of Redraft.
 
-It reads the response itself and not the errors of the SDKs. So one table covers OpenAI, Anthropic and compatible
-servers, which answer with plain text or HTML, too. Secrets are redacted here.
+This module reads the response itself, and not the errors of the SDKs. So one table covers OpenAI, Anthropic and
+compatible servers, some of which answer with plain text or HTML. Secrets are redacted here.
 """
 
 import json
@@ -20,14 +20,14 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
-# A call with less remaining time than this counts as timed out.
+# If a call has less time left than this, its whole time is over
 _NO_TIME_S = 0.01
 # Stands for the status of an error in a 200 response if the error has no status of its own
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
-# An error that asks for such a short wait is a rate limit per minute, even if its message says quota
+# An error that asks for a wait up to this one is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
-# aiohttp names its TLS option in the error, also for an address without TLS
+# aiohttp names its TLS option in each connection error, which would confuse at an address without TLS
 _TLS_OPTION = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 # Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
@@ -68,7 +68,7 @@ class Vendor:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP response. `body` is JSON values, or the text of a body that is no JSON."""
+    """An HTTP response. `body` is the parsed JSON, or the text of a body that is no JSON."""
 
     status: int
     body: Any
@@ -102,7 +102,7 @@ def _has_message(pattern: str, *statuses: int) -> Callable[[int, ErrorBody], boo
 
 
 def _has_message_without_status(pattern: str) -> Callable[[int, ErrorBody], bool]:
-    # Such a pattern is too general for an error with a status, because the status is more precise
+    # Only for errors without a status. A status tells more than the general words of these patterns
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, error: status == _NO_STATUS and bool(expression.search(error.message))
 
@@ -127,8 +127,8 @@ _MEDIA_REFUSED = (
     r"|not a (multi-?modal|vision)|unknown (part|content) type|unknown variant .{0,3}(image_url|file)"
     r"|at most 0 image|mmproj|content must be a string|content.{0,40}should be a valid string"
 )
-# The first matching rule decides. Codes come first, then patterns of messages. Statuses come last, because vendors use
-# one status for several errors
+# The first matching rule decides. Rules by codes come first, then rules by messages. Rules by statuses come last,
+# because vendors use one status for several errors
 _RULES: tuple[_Rule, ...] = (
     _Rule(
         "provider_quota",
@@ -188,7 +188,7 @@ _RULES: tuple[_Rule, ...] = (
         ),
     ),
     _Rule("context_too_long", SHORTEN, _has_status(413)),
-    # Some servers answer 500, or 404 as for an unknown model
+    # Some servers refuse images with 500, or with 404, which also means an unknown model
     _Rule("provider_bad_request", _NO_MEDIA, _has_message(_MEDIA_REFUSED, 400, 404, 415, 422, 500, 501)),
     _Rule("unknown_model", _MODEL, _has_code(r"model_not_found|model_decommissioned|DeploymentNotFound")),
     _Rule(
@@ -267,7 +267,7 @@ def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
 
 
 def _failure_of_redirect(vendor: Vendor, answer: Answer) -> ProviderError:
-    """Return the error for a redirect. Another host must not get the prompt and the headers."""
+    """Return the error for a redirect. It is not followed, because another host must not get prompt and headers."""
     host = _host_of(answer.headers.get("location", ""))
     to = f" to {vendor.redact(host)}" if host else ""
     words = f"{vendor.capital} answered {answer.status}, a redirect{to}, which is not followed. Check"
@@ -322,7 +322,7 @@ def _sentence(text: str, advice: str) -> str:
 
 def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
     """Return the error for a call whose answer is missing or incomplete. `error` is the error of the HTTP client."""
-    # The cause that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
+    # The error that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
     kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
     if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
         return ProviderError(
@@ -373,7 +373,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 
 
 def redacted(vendor: Vendor, value: Any) -> Any:
-    """Return JSON values without API keys, and without texts that look like keys."""
+    """Return JSON values without the vendor's API key, and without texts that look like secrets."""
     if isinstance(value, str):
         return vendor.redact(value)[:_RESPONSE_CHARS_MAX]
     if isinstance(value, list):
@@ -384,7 +384,7 @@ def redacted(vendor: Vendor, value: Any) -> Any:
 
 
 def _effective_status(answer: Answer, error: ErrorBody) -> int:
-    """Return the status of an error. For an error in a 200 response, return the status that it names or implies."""
+    """Return the status of an error. For an error in a 200 response, return the status that its body implies."""
     if answer.status >= 400:
         return answer.status
     named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(error.codes))

@@ -1,8 +1,8 @@
 """Reads error messages that refuse an output limit.
 
 The limit exceeds either the model's own output limit, or the context that prompt and output share. Servers word these
-messages in dozens of ways. So the wording decides only which of the two limits is meant. The meaning of each number in
-the message is inferred by comparison with the limit that was sent.
+messages in dozens of ways. So patterns of words only find out which of the two limits is meant. A comparison with the
+limit that was sent shows what each number in the message means.
 """
 
 import re
@@ -74,7 +74,7 @@ _OF_PROMPT = lazy_pattern(
 
 @dataclass(frozen=True, slots=True)
 class LimitRefusal:
-    """The statement of a server about an output limit that it refuses.
+    """What a server says about an output limit that it refuses.
 
     Attributes:
         about: `output` if the model's output limit is lower; `context` if prompt and output together are too long.
@@ -90,7 +90,7 @@ class LimitRefusal:
 
 
 def refusal_kind(message: str) -> Literal["output", "context"] | None:
-    """Return which of the two limits a message is about. None if it is about no limit."""
+    """Return which of the two limits a message is about. None if the message is about neither."""
     if _OTHER_ERROR.search(message) or not _EXCESS.search(message):
         return None
     is_named = bool(_LIMIT_NAMED.search(message))
@@ -105,7 +105,7 @@ def read_refusal(message: str, requested: int, *, is_of_context: bool = False) -
     Args:
         message: the message of the server.
         requested: the output limit that was sent, in tokens.
-        is_of_context: whether the error code says that the context is too long. Then a message that names neither
+        is_of_context: whether the error code says that the context is too long. If so, a message that names neither
             prompt nor output may mean the sum of both.
     """
     message = _STATUS.sub("", message)
@@ -119,7 +119,7 @@ def read_refusal(message: str, requested: int, *, is_of_context: bool = False) -
 
 
 def _of_unknown_wording(message: str, requested: int) -> LimitRefusal | None:
-    """Read a message of unknown wording, by numbers that add up, or by the limit's name and a smaller number."""
+    """Read a message that no pattern matches: by numbers that add up, or by the limit's name and a smaller number."""
     if summed := _by_sum(message, requested):
         return summed
     if not _LIMIT_NAMED.search(message) or _OTHER_ERROR.search(message) or _UNKNOWN.search(message):
@@ -129,7 +129,7 @@ def _of_unknown_wording(message: str, requested: int) -> LimitRefusal | None:
 
 
 def _by_sum(message: str, requested: int) -> LimitRefusal | None:
-    """Find the context in a message that has the lengths of prompt and output and their sum."""
+    """Find the context in a message that contains the length of the prompt, the output limit and their sum."""
     numbers = _numbers(message)
     for total in numbers:
         prompt = total - requested
@@ -146,7 +146,7 @@ def _by_sum(message: str, requested: int) -> LimitRefusal | None:
 
 def _maximum_output(message: str, requested: int) -> int | None:
     """Return the largest number below the limit that was sent, or None."""
-    # Smaller numbers are in most cases parts of model names and versions
+    # The largest number, because most smaller numbers are parts of model names and versions
     below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= requested]
     excluded = {_number(found) - 1 for found in _EXCLUSIVE.findall(message) for found in found if found}
     inside = [number - 1 if number - 1 in excluded else number for number in below]
@@ -169,7 +169,7 @@ def _of_context(message: str, requested: int) -> LimitRefusal:
 
 
 def _prompt_by_sum(message: str, requested: int, context: int) -> int | None:
-    """Compute the length of the prompt from a number that is the sum of prompt and output, or return None."""
+    """Return the length of the prompt if the largest number is the sum of prompt and output, otherwise None."""
     total = max(_numbers(message), default=0)
     return total - requested if total > context and total > requested else None
 

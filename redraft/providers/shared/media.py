@@ -1,6 +1,7 @@
 """Images and PDFs in request bodies of both wire formats.
 
-A planned body, which the ledger stores, has a reference to each file. The data replace it when the body is sent.
+A planned body, which the ledger stores, has a reference to each file. When the body is sent, the file's data replace
+the reference.
 """
 
 import re
@@ -15,7 +16,7 @@ from redraft.domain.jobs.attachments import PDF
 
 _REFERENCE = re.compile(r"attachment:(?P<type>[\w/]+);sha256=(?P<digest>[0-9a-f]{64});size=\d+(;pages=(?P<pages>\d+))?")
 
-# Upper bounds of the input tokens that vendors count, for budgets; docs/attachments.md names their sources
+# Upper bounds of the input tokens that vendors count for a file. Budgets need them; docs/attachments.md names sources
 _IMAGE_TOKENS = {"anthropic": 4_800}
 _IMAGE_TOKENS_OTHERS = 16_400
 _IMAGE_TOKENS_GPT_4O_MINI = 48_200
@@ -84,7 +85,7 @@ def _parts(message: Any) -> list[dict[str, Any]]:
 
 
 def _references(body: Mapping[str, Any]) -> Iterator[tuple[_Place, re.Match[str]]]:
-    # Texts are not searched, so a reference that a user writes stays a text
+    # Only media parts are searched, so that a reference in a user's text stays a text
     messages: Any = body.get("messages") or body.get("input")
     for message in cast("list[Any]", messages) if isinstance(messages, list) else ():
         for part in _parts(message):

@@ -1,7 +1,7 @@
 """Lowers the output limit to a value that the model accepts, unless a user has set the limit.
 
 A model has an output limit for all prompts, and a context that prompt and reply share. Both are learned from refusals.
-For a refused prompt, the remaining length for a reply is then known. For other prompts it is estimated.
+After a refusal, the length that remains for a reply is known for the refused prompt. For other prompts it is estimated.
 """
 
 import hashlib
@@ -21,11 +21,12 @@ LIMIT_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 T = TypeVar("T")
 
 _KEPT_MAX = 256
-# A shorter reply is useless. It is also the minimum of REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS.
+# A shorter reply is useless. REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS has the same minimum.
 _REPLY_MIN = 64
-# If a refusal has no number, the limit is halved, but not below this value: four times from the evaluator's default
+# If a refusal has no number, the limit is halved, but not below this value. The evaluator's default of 4096 tokens can
+# be halved four times
 _HALVED_MIN = 256
-# Valid for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
+# A lower bound for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
 _BYTES_PER_TOKEN = 3
 _SHORTEN = "shorten the task, the sources or the criteria, or use a model with a larger context"
 
@@ -37,7 +38,7 @@ class _LearnedLimits:
 
 
 class OutputLimits:
-    """The limits of models that this process has learned. The least recently used limits are dropped first."""
+    """The limits of models that this process has learned. If there are too many, the oldest use is dropped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +59,7 @@ class OutputLimits:
         limits = [body[name], known.maximum, room]
         if known.context and room is None:
             estimate = known.context - _estimated_tokens(body)
-            # A low estimate may be wrong, so it is not used: a refusal then has the real length of the prompt
+            # A low estimate is not used, because it may be wrong. If the call is refused, the real length is known
             limits.append(estimate if estimate >= _HALVED_MIN else None)
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
@@ -74,7 +75,7 @@ class OutputLimits:
         with self._lock:
             known = self._of_model.get(sent["model"], _LearnedLimits())
             if refusal.about == "context" and refusal.prompt is None and _prompt_key(sent) in self._of_prompt:
-                # The prompt was refused before: halve the limit, because small steps would take too many calls
+                # This prompt was refused before. The limit is halved, because small steps would take too many calls
                 lowered = min(lowered, max(requested // 2, _REPLY_MIN))
             if refusal.about == "output":
                 known = replace(known, maximum=lowered)
@@ -91,7 +92,7 @@ def limit_name_in(body: Mapping[str, Any]) -> str | None:
 
 
 def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None) -> str:
-    """Return a message that says the limit of the next call, or what the user can do.
+    """Return a message with the limit of the next call, or with advice for the user.
 
     Args:
         refusal: the refusal of the server.
@@ -118,7 +119,7 @@ def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, requested: int) 
     prompt = estimate if refusal.prompt is None else refusal.prompt
     room = refusal.maximum - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
     if room >= requested or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
-        # The refusal shows that the estimate of the prompt is wrong, so halve the limit instead
+        # The refusal shows that the estimate of the prompt is wrong, so the limit is halved instead
         room = requested // 2 if requested // 2 >= _HALVED_MIN else 0
     return room if room >= _REPLY_MIN else None
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 ADAPTATIONS_MAX = 8
-"""Maximum number of retries of a refused call, each with one capability less."""
+"""Maximum number of retries of a refused call. Each retry omits one more parameter or feature."""
 _MARK = "cache_control"
 
 
@@ -91,7 +91,7 @@ def _is_marked(part: Any) -> bool:
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py
-    """The error for a 200 response whose reply is cut off, refused, filtered, incomplete or empty. It has a cost.
+    """The error for a 200 response whose reply is cut off, refused, filtered, incomplete or empty. Its tokens are charged.
 
     Attributes:
         text: the text that arrived, for the ledger. It is never used as an answer or a verdict.
@@ -105,7 +105,7 @@ class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like th
 
 
 class NotExecuted(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py
-    """The error for a request of a batch that the provider did not execute or could not answer. It has no cost."""
+    """The error for a request of a batch that the provider did not execute or could not answer. It costs nothing."""
 
 
 class Provider(Protocol):
@@ -129,13 +129,13 @@ class Provider(Protocol):
         on_delta: Callable[[str], None] | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> ChatReply:
-        """Make the call, once, without retries.
+        """Make the call once, without retries.
 
         Args:
             body: the result of `wire_body`. If its `stream` is true, the reply is read as it arrives.
             timeout_s: the time limit of the whole call, in seconds.
             files: the base64 of the files that the body refers to, by digest.
-            on_delta: receives the text of the answer in pieces, which together are the `text` of the reply. It is
+            on_delta: receives the text of the answer in pieces. The joined pieces are the `text` of the reply. It is
                 called on the event loop, so it must not block. If it raises an exception, the call ends, and the
                 exception is passed on. After a `ProviderError`, the pieces are invalid.
             limit_origin: the origin of the chat's output limit. An error about the limit names its setting.

@@ -1,6 +1,6 @@
 """Reads refusals of requests: which parameter or part of a request a server does not support.
 
-A message is read by its sentences, because it often also names parameters that are not refused.
+Each sentence of a message is read on its own, because messages often also name parameters that are not refused.
 """
 
 import re
@@ -107,7 +107,7 @@ def adaptation_for(
 
 
 def effort_in(body: Mapping[str, Any]) -> str | None:
-    """Return the reasoning effort in a request body of either wire format. None if it has none, or a token budget."""
+    """Return the reasoning effort in a request body of either wire format. None if it has no effort, or a budget."""
     if body.get("thinking") == {"type": "disabled"}:
         return "none"
     config: Mapping[str, Any] = body.get("output_config") or {}
@@ -145,7 +145,7 @@ def _refuses_effort(said: ErrorBody) -> bool:
 
 
 def _is_refused(said: ErrorBody, name: re.Pattern[str], *wordings: re.Pattern[str]) -> bool:
-    """Whether a sentence says of this parameter that it, or its value, is not supported."""
+    """Whether a sentence says that this parameter or its value is not supported."""
     is_by_code = bool(re.search(r"unsupported|unknown_param", said.codes))
 
     def is_unsupported(words: str) -> bool:
@@ -206,8 +206,8 @@ def _has_cache_control(sent: Mapping[str, Any]) -> bool:
     return without_cache_marks(sent) != sent
 
 
-# The first matching rule decides. Names of parameters come before patterns. A refused schema is first replaced by JSON
-# mode. After another refusal it is described in words
+# The first matching rule decides. Rules by the name of a parameter come before rules by patterns. A refused schema is
+# first replaced by JSON mode. If JSON mode is refused too, the prompt describes the schema
 _RULES: tuple[_Rule, ...] = (
     _Rule("no_stream_options", _has("stream_options"), _refuses("stream_options")),
     # Some models accept a temperature or top_p, but not both

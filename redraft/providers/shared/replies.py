@@ -29,10 +29,10 @@ _REASONS = (
 
 
 async def read_answer(vendor: Vendor, response: "httpx2.Response") -> Answer:
-    """Read a response, and return it with its body as JSON values.
+    """Read a response, and return it with its parsed body.
 
     Raises:
-        ProviderError: if the status is an error, or the body is no JSON object, or too long.
+        ProviderError: if the status is an error, or if the body is too long or is no JSON object.
     """
     content = b"".join([part async for part in bytes_of(vendor, response)])
     try:
@@ -67,7 +67,7 @@ def text_of(value: Any) -> str:
 
 
 def content_text(content: Any) -> str:
-    """Return the text of a message's content without its thinking parts. The content is a text or a list of parts."""
+    """Return the text of a message's content, which is a text or a list of parts. Thinking parts are left out."""
     parts = [object_of(part) for part in array_of(content)]
     return text_of(content) or "".join(text_of(part.get("text")) for part in parts if not _is_thinking(part))
 
@@ -84,7 +84,7 @@ def has_reason(value: Any) -> bool:
 
 def finish_reason_of(part: Mapping[str, Any]) -> str | None:
     """Return the finish reason of a choice or a message, or None."""
-    # If a gateway reports a complete reply, but the server behind it reports an incomplete reply, the latter counts
+    # If a gateway reports a complete reply, but the server behind it an incomplete reply, the server's reason counts
     reasons = [_reason_text(part[name]) for name in _REASONS if name in part and has_reason(part[name])]
     if not reasons:
         return None

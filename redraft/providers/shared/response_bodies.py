@@ -33,7 +33,7 @@ async def parts_of(vendor: Vendor, response: "httpx2.Response") -> AsyncIterator
     Raises:
         ProviderError: if the body is compressed more than once.
     """
-    # Compressed twice, even one part of a body can become gigabytes
+    # If a body is compressed twice, even one part of it can become gigabytes
     if "," in response.headers.get("content-encoding", ""):
         raise _refusal(vendor, response, "a body that is compressed more than once")
     async for part in response.aiter_bytes():

@@ -1,8 +1,9 @@
 """Converts the JSON Schema of a reply to the form that a provider accepts.
 
 The strict dialects of OpenAI and Anthropic require an object at the root, closed objects and only required properties.
-They refuse most validation keywords. The converted schema never admits less than the requested schema. If that is not
-possible, the requested schema is sent unchanged to providers that accept it. The reply is validated in code anyway.
+They refuse most validation keywords. The converted schema never excludes a value that the requested schema allows. If
+that is not possible, the requested schema is sent unchanged to providers that accept it. In all cases, code validates
+the reply by the requested schema.
 """
 
 import json
@@ -13,7 +14,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 WRAPPER = "wrapped_answer"
-"""The only property of an object that wraps a reply which is no object itself."""
+"""The only property of a wrapper: an object around a reply that is not an object itself."""
 
 _WRAPPED = re.compile(
     r"\A\s*(?:```(?:json)?\s*)?\{\s*\"" + WRAPPER + r"\"\s*:(.*)\}\s*(?:```\s*)?\Z", re.DOTALL | re.IGNORECASE
@@ -37,13 +38,13 @@ _STATED_LIMITS = (
 )
 _ANNOTATIONS = frozenset({"$schema", "$comment", "title", "description", "default", "examples", "deprecated"})
 _DEFINITIONS = ("$defs", "definitions")
-# Like `properties`, these keywords decide which properties are "unevaluated"
+# JSON Schema: the properties that these keywords describe are not "unevaluated", like those in `properties`
 _EVALUATING = frozenset({"$ref", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"})
 _NULL: dict[str, Any] = {"type": "null"}
 
 
 class NotStrict(ValueError):  # noqa: N818 - a property of a schema, not a fault
-    """Raised for a schema whose conversion to a strict dialect would admit less than the schema."""
+    """Raised for a schema whose strict form would exclude values that the schema allows."""
 
     def __init__(self, pointer: str, why: str) -> None:
         super().__init__(f"{why} (at {pointer or '/'})")
@@ -51,17 +52,17 @@ class NotStrict(ValueError):  # noqa: N818 - a property of a schema, not a fault
 
 @dataclass(frozen=True, slots=True)
 class WireSchema:
-    """The schema of an object, in strict dialect or as requested."""
+    """The schema that is sent: in the strict dialect, or as requested."""
 
     schema: dict[str, Any]
     is_strict: bool
 
 
 def named_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with a name, as both APIs of OpenAI take it.
+    """Return a schema with a name, in the form of both APIs of OpenAI.
 
     Raises:
-        ValueError: only a prompt can hold the schema.
+        ValueError: if the schema can only be described in the prompt.
     """
     wire = wire_schema(schema)
     if wire is None:
@@ -73,7 +74,7 @@ def named_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
     """Return the schema in the form that is sent. None if it can only be described in the prompt.
 
-    Equal schemas have the same result, which must not be changed: a schema is converted once for all calls.
+    A schema is converted once for all calls, so callers must not change the result.
     """
     return _wire_schema(json.dumps(schema))
 
@@ -90,7 +91,7 @@ def _wire_schema(schema: str) -> WireSchema | None:
 
 
 def why_not_strict(schema: Mapping[str, Any]) -> str | None:
-    """Say which part of a schema a strict dialect cannot express, with its JSON pointer. None if there is none."""
+    """Return which part of a schema a strict dialect cannot express, with its JSON pointer, or None."""
     rooted = _of_object(schema)
     if rooted is None:
         return "its root is no object, and references point to the root"
@@ -105,10 +106,10 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a schema to the strict dialect. A strict schema is not changed.
 
     Optional properties become required and nullable. `oneOf` becomes `anyOf`. The parts of `allOf` are merged. A
-    keyword is removed only if the schema then admits more. The description then states the removed limit.
+    keyword is removed only if the schema then allows more values. The description then states the removed limit.
 
     Raises:
-        NotStrict: if the strict schema would admit less.
+        NotStrict: if the strict schema would exclude values that the schema allows.
     """
     definitions: dict[str, Any] = {key: schema[key] for key in _DEFINITIONS if key in schema}
     try:
@@ -125,7 +126,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wraps(schema: Any) -> bool:
-    """Whether a schema that was sent requests a wrapped reply."""
+    """Whether a schema in a request asks for a reply in a wrapper."""
     return isinstance(schema, Mapping) and list(cast("Mapping[str, Any]", schema).get("properties") or ()) == [WRAPPER]
 
 
@@ -141,12 +142,12 @@ def unwrapped(text: str) -> str:
 
 
 def is_of_object(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema admits only objects."""
+    """Whether a schema allows only objects."""
     return schema.get("type") == "object"
 
 
 def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema if it admits only objects, otherwise a wrapper schema. None if neither is possible."""
+    """Return the schema if it allows only objects, otherwise a schema that wraps it. None if neither is possible."""
     # In a wrapper, a reference to the root would point to the wrapper
     rooted = _without_root_reference(schema)
     if is_of_object(rooted):
@@ -164,7 +165,7 @@ def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _without_root_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replace a root that is only a reference by its target. Schemas of recursive models have such roots."""
+    """Replace a root that is only a reference by the target of the reference, as in schemas of recursive models."""
     names = str(schema.get("$ref", "")).split("/")
     beside = schema.keys() - _ANNOTATIONS - {"$ref", *_DEFINITIONS}
     if len(names) != 3 or beside:
@@ -294,6 +295,6 @@ def schema_in(body: Mapping[str, Any]) -> Any:
 
 
 def format_in(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the format of the reply in a request body of OpenAI's APIs; empty if it has none."""
+    """Return the format of the reply in a request body of OpenAI's APIs; empty if the body has no format."""
     of_response: Mapping[str, Any] = body.get("text") or {}
     return body.get("response_format") or of_response.get("format") or {}

@@ -1,4 +1,4 @@
-"""Sends one request of a call through an SDK's HTTP client, and reads the raw answer, for every wire format."""
+"""Sends a request through the HTTP client of an SDK, and reads the raw answer. All wire formats use this code."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ class Endpoint:
 
 
 class SdkClient(Protocol):
-    """The parts of an SDK's client that are used."""
+    """The parts of an SDK's client that Redraft uses."""
 
     @property
     def default_headers(self) -> Mapping[str, Any]: ...
@@ -49,17 +49,17 @@ class SdkClient(Protocol):
 
 
 def sdk_headers(client: SdkClient) -> dict[str, str]:
-    """Return the headers of an SDK's client. Some belong to the vendor's account, and come from the environment.
+    """Return the headers of an SDK's client. Some come from environment variables for the vendor's account.
 
-    They are read once. The SDKs build them anew for each request, which takes longer than all the rest of a call.
+    They are read once. The SDKs build them again for each request, which takes longer than the rest of a call.
     """
     headers = {**client.auth_headers, **client.default_headers}
-    # The SDKs mark a header that must not be sent with an object
+    # The SDKs set a header that must not be sent to an object that is no text
     return {name: value for name, value in headers.items() if isinstance(value, str)}
 
 
 def endpoint_headers(key: str, own: Mapping[str, str], **of_format: str) -> dict[str, str]:
-    """Return the headers for an endpoint of the settings, none of which comes from the environment.
+    """Return the headers for an endpoint of the settings. None of them comes from the vendors' variables.
 
     Args:
         key: the key of the endpoint.
@@ -129,12 +129,12 @@ class Sender:
         except (httpx2.HTTPError, httpx2.InvalidURL, aiohttp.ClientError, OSError) as error:
             if not reader.has_outcome:
                 raise failure_of_connection(vendor, error, left, timeouts) from error
-        # The libraries raise anything for an odd response
+        # For an unusual response, the libraries may raise any exception
         except Exception as error:
             if error is emitter.error:
                 raise
             kind = type(error).__name__
-            # Without the trace, whose variables are secrets
+            # Logged without the traceback, which may contain secrets
             log.error("model_request_failed", server=vendor.label, error=kind)  # noqa: TRY400
             if not reader.has_outcome:
                 words = f"The request to {vendor.label} failed in this process: {kind}."
@@ -169,5 +169,5 @@ class Sender:
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
-    """Return a body as it is sent."""
+    """Return the bytes of a body."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

@@ -1,4 +1,4 @@
-"""Reads a streamed answer. Emits its text as it arrives, and builds the body that the answer has without streaming."""
+"""Reads a streamed answer: emits its text as it arrives, and builds the body that it would have without streaming."""
 
 import asyncio
 import json
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 OnDelta = Callable[[str], None]
 _EVIDENCE_SHOWN = 600
-# After the finish reason, only the usage may arrive. After the end, nothing arrives, but the connection can be reused
-# only if it was read to its end
+# After the finish reason, only the usage may arrive. After the end, nothing arrives, but the HTTP client can use the
+# connection again only if it has read the stream to its end
 _AFTER_FINISH_REASON_S = 5.0
 _AFTER_END_S = 0.5
 
@@ -40,7 +40,7 @@ class Collector(Protocol):
 
     @property
     def finish_reason(self) -> str | None:
-        """The finish reason of the answer. None before its end. Cheap, because it is read several times per event."""
+        """The finish reason of the answer; None before its end. Must be fast: it is read several times per event."""
         ...
 
     def matches_format(self, event: dict[str, Any]) -> bool:
@@ -60,7 +60,7 @@ class Collector(Protocol):
         ...
 
     def body(self) -> dict[str, Any]:
-        """Return the body that the same answer has without streaming."""
+        """Return the body that the same answer would have without streaming."""
         ...
 
 
@@ -68,7 +68,7 @@ class DeltaEmitter:
     """Emits a text in pieces. The joined pieces are the text.
 
     Attributes:
-        error: what the listener raised; None if it raised nothing.
+        error: the exception that `on_delta` raised, or None.
     """
 
     def __init__(self, on_delta: OnDelta | None) -> None:
@@ -101,7 +101,7 @@ async def read_events(
 
     Raises:
         ProviderError: if an event is an error.
-        TimeoutError: if the stream is late. Errors of the connection are passed on.
+        TimeoutError: if the next event does not arrive in time. Errors of the connection are passed on.
     """
     loop = asyncio.get_running_loop()
     timeout_at = loop.time() + left.seconds
@@ -133,7 +133,7 @@ class StreamReader:
 
     @property
     def has_outcome(self) -> bool:
-        """Whether the answer or an error has been read, so that a broken connection changes nothing."""
+        """Whether the whole answer or an error has been read. If so, a broken connection does not matter."""
         return self._collector.is_whole or self._evidence.is_error
 
     def take(self, event: StreamEvent) -> float | None:
@@ -148,7 +148,7 @@ class StreamReader:
         self._take(event)
         if self._collector.is_ended:
             return _AFTER_END_S
-        # Some servers send a finish reason before the first text, so this is not the end
+        # Some servers send a finish reason before the first text, so a finish reason without text is not the end
         if self._collector.is_whole and not was_whole and self._emitter.has_emitted:
             return _AFTER_FINISH_REASON_S
         return None
@@ -170,7 +170,7 @@ class StreamReader:
             raise self._failure(error or value)
         if is_error or not chunk or not self._collector.matches_format(chunk):
             if isinstance(value, str) and value.startswith("{") and not self._is_final:
-                # Broken JSON may be a part of the answer, and without it the text would have a gap
+                # The broken JSON may be a part of the answer. If it were skipped, the text would have a gap
                 raise self._failure(value)
             self._evidence.add(event.data)
         elif piece := self._collector.take(chunk):
@@ -178,7 +178,7 @@ class StreamReader:
 
     @property
     def _is_final(self) -> bool:
-        """Whether the answer has a final finish reason, so that later events change nothing."""
+        """Whether the answer has a final finish reason. If so, an error in a later event does not matter."""
         return classify_finish(self._collector.finish_reason) not in {Finish.UNKNOWN, Finish.FAILED}
 
     def answer(self) -> Answer:

@@ -1,7 +1,7 @@
-"""The connections below the SDKs: one event loop per process, and the HTTP clients that use this event loop.
+"""The event loop of all model calls of a process, and the HTTP clients that the SDKs use on it.
 
-The HTTP clients use aiohttp. With hundreds of calls in flight, aiohttp needs about half of the CPU time of the SDKs'
-default transport, which scans all its connections for each request.
+The HTTP clients use aiohttp. With hundreds of calls in flight, aiohttp needs about half as much CPU time as the
+default transport of the SDKs, which scans all its connections for each request.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Below 5 s, because uvicorn and llama.cpp then close an idle connection; a request at that moment would fail
+# Below 5 s, after which uvicorn and llama.cpp close an idle connection: a request at that moment would fail
 _KEEPALIVE_S = 4
 
 
@@ -59,14 +59,14 @@ CALLS_LOOP = EventLoop()
 
 @lru_cache(maxsize=1)
 def _ssl_context() -> "ssl.SSLContext":
-    # Cached for all clients, because to read the system's certificates takes tens of milliseconds
+    # Cached for all clients, because reading the system's certificates takes tens of milliseconds
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClient":
-    """Return a client of the SDK's own class for aiohttp. Environment variables such as HTTPS_PROXY set its proxy."""
+    """Return a client of the SDK's class for aiohttp. Environment variables such as HTTPS_PROXY set its proxy."""
     import httpx2
 
     class Client(aiohttp_client):
@@ -79,7 +79,7 @@ def http_client(aiohttp_client: "type[httpx2.AsyncClient]") -> "httpx2.AsyncClie
             limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_S)
             return httpx2.AsyncHTTPTransport(verify=_ssl_context(), proxy=proxy, limits=limits)
 
-    # For aiohttp, 0 means no limit. Its default is 100 connections, which would delay further calls
+    # For aiohttp, 0 means no limit. With its default of 100 connections, further calls would wait
     limits = httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_S)
     return Client(verify=_ssl_context(), limits=limits, follow_redirects=False, timeout=None)
 
