@@ -23,7 +23,7 @@ def save(connection: Connection, name: str, version: str, texts: Mapping[str, st
 
 
 def find(connection: Connection, name: str, version: str | None) -> dict[str, Any] | None:
-    """Return a version, or without `version` the latest saved one. None if there is none."""
+    """Return a version, or the latest saved one without `version`. None if it does not exist."""
     query = select(templates).where(templates.c.name == name)
     if version is not None:
         return fetch_one(connection, query.where(templates.c.version == version))
@@ -42,7 +42,7 @@ def names(connection: Connection) -> Sequence[str]:
 
 
 def delete(connection: Connection, name: str) -> bool:
-    """Mark the saved versions of a template as deleted. Return whether there were any."""
+    """Mark the saved versions of a template as deleted. Return whether any version was marked."""
     saved = update(templates).where(templates.c.name == name, _IS_CURRENT)
     return connection.execute(saved.values(deleted_at=DbNow())).rowcount > 0
 

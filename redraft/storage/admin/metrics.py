@@ -15,7 +15,7 @@ from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.tables import TOKENS, calls, jobs, webhook_deliveries
 from redraft.storage.jobs.transitions import SHARED_LOSSES_MAX, is_open
 
-# Every job is due earlier than this time from now
+# About 30 years, so every job is due within this time from now
 _AGES_S = 1e9
 _ROWS_MAX = 1_000_000
 

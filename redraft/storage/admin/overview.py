@@ -47,8 +47,8 @@ def count_live(connection: Connection) -> dict[str, int]:
 def sum_up_ended(connection: Connection, period: Period, *, since: datetime) -> Rows:
     """Return outcomes and cost of the jobs that ended after `since`, by hour or day, from an index alone.
 
-    The rows are in the order of time. `period` is such as `2026-01-31T09` or `2026-01-31`, in UTC. An hour or day
-    without an end has no row.
+    The rows are in the order of time. The column `period` has values such as `2026-01-31T09` or `2026-01-31`,
+    in UTC. An hour or a day in which no job ended has no row.
     """
     statuses = ("succeeded", "failed", "canceled")
     sums = _by_period(
@@ -74,7 +74,7 @@ def sum_up_ended(connection: Connection, period: Period, *, since: datetime) -> 
     columns = [corrected.get(column.name, column).label(column.name) for column in sums.c]
     query = select(*columns).outerjoin_from(sums, kept, sums.c.period == kept.c.period)
     rows = fetch_all(connection, query.order_by(sums.c.period))
-    # On PostgreSQL the sum of bigint values is numeric
+    # Converted, because PostgreSQL returns the sum of bigint values as a Decimal
     return [{name: value if name == "period" else int(value) for name, value in row.items()} for row in rows]
 
 

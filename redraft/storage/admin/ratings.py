@@ -43,7 +43,7 @@ class RatingRecord:
 class RatedEvaluation:
     """One evaluation of a candidate. Its fields are None if the candidate was not evaluated.
 
-    `is_own`: whether the job decided by this evaluation. An audit is an evaluation by which the job does not decide.
+    `is_own`: whether the job used this evaluation to decide how it continues. It does not use an audit for this.
     """
 
     candidate: int
@@ -241,7 +241,7 @@ def rated_answer(connection: Connection, evaluation_id: str) -> Mapping[str, Any
 
 
 def latest_rating(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
-    """Return the result of `rated_answer` with the latest rating by this rater. None if there is no such rating."""
+    """Return the result of `rated_answer` with the latest rating by this rater. None if this rater has none."""
     query = (
         _select_rated_answer(evaluation_id)
         .add_columns(ratings.c.verdict, ratings.c.score.label("own_score"))

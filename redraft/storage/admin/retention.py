@@ -35,8 +35,8 @@ def find_ended(
     query = select(*place).where(*_ended(before, statuses))
     if after is not None:
         there = tuple_(literal(after.finished_at, jobs.c.finished_at.type), literal(after.id, jobs.c.id.type))
-        # The index contains only the time, and the database cannot find a pair of time and id in it. So the first
-        # condition compares the time alone
+        # The first condition compares only the time, because the index has only the time. With the second condition
+        # alone, the database would not use the index
         query = query.where(jobs.c.finished_at >= after.finished_at, tuple_(*place) > there)
     return [EndedJob(*row) for row in connection.execute(query.order_by(*place).limit(limit))]
 
@@ -68,7 +68,7 @@ def _jobless(before: datetime) -> list[ColumnElement[bool]]:
 
 
 def _ended(before: datetime, statuses: Sequence[str]) -> list[ColumnElement[bool]]:
-    # Jobs of a running run stay, because its budget is compared with the sum of their costs
+    # The jobs of a running run are kept, because the sum of their costs is compared with the budget of the run
     is_needed = jobs.c.run_id.is_not(None) & jobs.c.run_id.in_(select(runs.c.id).where(is_active()))
     has_ended = [jobs.c.finished_at.is_not(None), jobs.c.finished_at < before, ~is_needed]
     return [*has_ended, jobs.c.status.in_(statuses)] if statuses else has_ended

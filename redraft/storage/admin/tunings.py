@@ -58,7 +58,7 @@ def _adopted_statement() -> Executable:
 
 
 def list_newest(connection: Connection, limit: int) -> list[TuningRecord]:
-    """Return the newest tunings, without those that only validate others."""
+    """Return the newest tunings, without the tunings of the folds, which only validate other tunings."""
     query = select(tunings).where(tunings.c.validates.is_(None)).order_by(tunings.c.created_at.desc(), tunings.c.id)
     return [TuningRecord(**row) for row in fetch_all(connection, query.limit(limit))]
 

@@ -52,7 +52,7 @@ class BatchRecord:
 
 
 def collecting_id(connection: sa.Connection, run_id: str, model: str) -> str:
-    """Return the id of the batch that collects the calls of a run to a model; create the batch if there is none.
+    """Return the id of the batch that collects the calls of a run to a model; create the batch if it does not exist.
 
     No other worker can make the batch ready before the unit of work ends.
     """
@@ -135,7 +135,7 @@ def change(connection: sa.Connection, batch: BatchRecord, **values: Any) -> bool
 
 
 def holds(connection: sa.Connection, batch: BatchRecord) -> bool:
-    """Whether this worker still has the batch. Until the unit of work ends, no other worker can claim it."""
+    """Whether this worker still holds the claim. Until the unit of work ends, no other worker can claim the batch."""
     is_ours = sa.and_(batches.c.id == batch.id, batches.c.lease_owner == batch.lease_owner)
     return connection.scalar(sa.select(batches.c.id).where(is_ours).with_for_update()) is not None
 

@@ -168,7 +168,7 @@ def count_running(connection: Connection, run_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The slots of all live workers, and how many of them jobs of the run and of other runs use."""
+    """The number of slots of all live workers, and how many of them the run uses, and the other runs use."""
 
     total: int
     of_run: int
@@ -182,7 +182,7 @@ def count_slots(connection: Connection, run: RunRecord, *, alive_within_s: float
     concurrency = select(func.coalesce(func.sum(worker_heartbeats.c.concurrency), 0))
     is_running = and_(is_other, run_items.c.status == "running")
     parked = select(func.count()).where(parked_steps.is_parked_elsewhere(run.id)).scalar_subquery()
-    # Counted only if necessary, because a run can have very many parked steps
+    # Counted only if another run is running, because a run can have very many parked steps
     parked = case((select(1).where(is_running).exists(), parked), else_=0)
     query = select(
         concurrency.where(worker_heartbeats.c.seen_at >= DbNow(-alive_within_s)).scalar_subquery(),
@@ -200,7 +200,7 @@ def running_jobs(connection: Connection, run_id: str) -> list[str]:
 def postpone(
     connection: Connection, run_id: str, errors: list[dict[str, Any]], numbers: Sequence[int] | None = None
 ) -> int:
-    """Store why queued items could not be started: all of a run, or those with the given numbers.
+    """Store why queued items could not be started: all queued items of a run, or the items with these numbers.
 
     Items that are already postponed keep their reason. Returns the number of newly postponed items.
     """
@@ -228,7 +228,10 @@ def has_canceled_postponed(connection: Connection, run_id: str) -> bool:
 
 
 def first_postponement(connection: Connection, run_id: str) -> tuple[dict[str, Any], int] | None:
-    """Return the reason of the first item that is postponed, or was canceled while postponed, and their number."""
+    """Return the reason of the first postponed item, and the number of postponed items.
+
+    This includes the items that were canceled because they stayed postponed for too long.
+    """
     is_postponed = _is_postponed(run_id, "queued", "canceled")
     errors = connection.scalar(select(run_items.c.errors).where(is_postponed).order_by(run_items.c.number).limit(1))
     return None if errors is None else (errors[0], query_parts.count(connection, is_postponed))

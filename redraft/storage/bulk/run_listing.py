@@ -66,8 +66,8 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
     """Return the times when the latest jobs of a run ended, latest first."""
-    # The expression prevents the use of the index on `run_id`, with which the database reads and sorts all jobs of the
-    # run
+    # An expression instead of the column, so that the database does not use the index on `run_id`: with that index, it
+    # would read and sort all jobs of the run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
     since = database_time(connection, ago_s=within_s)
     query = (
@@ -161,7 +161,7 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[flo
 
 
 def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[str, Any] | None:
-    """Return the item of a row and repeat, with the result and the request of its job. None if there is none."""
+    """Return the item of a row and repeat, with the result and the request of its job; None if there is no such row."""
     is_row = and_(dataset_items.c.dataset_id == run.dataset_id, _is_named(custom_id))
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:
@@ -183,7 +183,7 @@ def rows_with_metadata(connection: Connection, run: RunRecord, metadata: Mapping
 
 
 def texts_of_rows(connection: Connection, run: RunRecord, custom_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the job and the beginnings of question and answer of these rows, each of the first repeat."""
+    """Return the job of the first repeat of each row, and the beginnings of its question and its answer."""
     question = text_in(connection, jobs.c.request, "instruct")
     answer = text_in(connection, jobs.c.result, "final_answer")
     query = select_items(

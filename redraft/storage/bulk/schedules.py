@@ -91,7 +91,7 @@ def is_last_running(connection: Connection, schedule_id: str) -> bool:
 
 
 def list_unchecked(connection: Connection) -> list[TickRecord]:
-    """Return the ticks of schedules with gates whose runs have ended and are not checked."""
+    """Return the ticks whose runs have ended, and whose gates are not checked yet."""
     query = (
         select(schedule_ticks)
         .join(run_schedules, run_schedules.c.id == schedule_ticks.c.schedule_id)

@@ -48,7 +48,7 @@ generator_templates = sa.Table(
     sa.Column("version", sa.String(16), primary_key=True),
     # Contents of the template's files by file name
     sa.Column("texts", Json, nullable=False),
-    # Whether the version was a file when a job first used it; otherwise an administrator has saved it
+    # Whether the version is from a file, and is stored because a job used it; otherwise an administrator has saved it
     sa.Column("is_file", sa.Boolean, nullable=False),
     sa.Column("saved_at", UtcTime, nullable=False, default=DbNow()),
     # When an administrator deleted the template. The version is kept, because past jobs may have used it
@@ -76,7 +76,7 @@ evaluator_tunings = sa.Table(
     # The examples for the prompt. Empty for a tuning that is a threshold
     sa.Column("examples", Json, nullable=False),
     sa.Column("score_threshold", sa.Float),
-    # The tuning whose cross-validation needs this one, which nobody can adopt
+    # Only for the tuning of a fold, which nobody can adopt: the tuning whose cross-validation needs it
     sa.Column("validates", sa.String(40)),
     # The run that evaluates the rated answers without and with the examples
     sa.Column("run_id", sa.String(40)),

@@ -33,7 +33,7 @@ dataset_items = sa.Table(
     # Request fields and variables of the row; NULL for an invalid row, whose errors are stored instead
     sa.Column("row", Json),
     sa.Column("errors", Json),
-    # Texts that help a person to find an invalid row in the file
+    # Texts of an invalid row that help a person to find this row in the file
     sa.Column("told", Json),
     sa.Column("human_score", sa.Float),
     sa.Column("human_pass", sa.Boolean),
@@ -157,7 +157,7 @@ batches = sa.Table(
     sa.Column("ready_at", UtcTime),
     # The first submission, which may have failed; from then on the calls of the batch do not change
     sa.Column("submitted_at", UtcTime),
-    # Until then, the provider may get or list a batch of an interrupted submission, so it is not submitted again
+    # Before this time, the batch is not submitted again after an interruption, because the provider may still get it
     sa.Column("resubmit_at", UtcTime),
     sa.Column("expires_at", UtcTime),
     sa.Column("ended_at", UtcTime),

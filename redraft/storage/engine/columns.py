@@ -11,7 +11,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from redraft.domain.text.cleaning import NESTING_MAX, clean, clean_json
 
-# Each integer that `clean_json` replaces has so many digits
+# `clean_json` replaces only integers with at least this number of digits
 _LONG_INTEGER = re.compile(rb"[0-9]{4000}")
 _SQLITE_FORMAT = "%Y-%m-%dT%H:%M:%S.%f"
 _PERIODS = {"hour": (13, 'YYYY-MM-DD"T"HH24'), "day": (10, "YYYY-MM-DD")}
@@ -96,7 +96,7 @@ def _read_json(text: str) -> Any:
 
 
 def _clean_json_text(value: Any) -> str:
-    """Return `clean_json` of a value as text. Most values are clean, and need no walk through the value."""
+    """Return `clean_json` of a value as text. Most values are clean, so `clean_json` is not called for them."""
     try:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:

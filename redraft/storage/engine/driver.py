@@ -43,7 +43,7 @@ def execute(connection: sa.Connection, statement: Statement, *, has_result: bool
 def execute_together(connection: sa.Connection, statements: Sequence[Statement]) -> list[Any]:
     """Execute statements in one transaction of their own and one round trip. Return the first row of each result.
 
-    Only for psycopg, on a connection without a transaction. On any error, all statements are rolled back.
+    Works only with psycopg, on a connection without a transaction. On any error, all statements are rolled back.
     """
     # psycopg returns all rows to the client at once, so that they can be read after the commit
     cursors = [connection.connection.cursor() for _ in statements]

@@ -1,4 +1,4 @@
-"""Creates engines for PostgreSQL, also behind a pooler that gives each transaction another session.
+"""Creates engines for PostgreSQL. A pooler may give each transaction of a connection another session.
 
 Behind a pooler, transactions do not share the state of a session. So `SET LOCAL` sets the timeouts, and no statement is
 prepared. A direct connection sets its timeouts once, and prepares its statements.
@@ -42,7 +42,8 @@ def make_engine(url: URL, pool_size: int, *, plans_once: bool = False, lock_time
     engine = create_engine(
         url,
         hide_parameters=True,
-        # With this level, the driver begins no transactions. `_begin` begins them, and can set the timeouts with it
+        # With this level, the driver begins no transactions. `_begin` begins them, and can set the timeouts in the
+        # same round trip
         isolation_level="AUTOCOMMIT",
         # PostgreSQL's own style. For named parameters, psycopg parses the text of a statement at each execution
         paramstyle="numeric_dollar",

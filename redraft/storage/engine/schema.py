@@ -31,8 +31,8 @@ class UpgradeTimeouts:
     """The timeouts of an upgrade on PostgreSQL.
 
     Attributes:
-        other_upgrade_s: how long it waits for a concurrent upgrade.
-        table_s: how long it waits for the lock of a table.
+        other_upgrade_s: how long an upgrade waits for a concurrent upgrade.
+        table_s: how long an upgrade waits for the lock of a table.
         tries: the number of attempts if a table stays locked.
         pause_s: the pause between two tries.
     """

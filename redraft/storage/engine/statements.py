@@ -192,7 +192,7 @@ def _dependent_insert(part: int, table: sa.Table, names: tuple[str, ...], count:
 
 
 def _typed(value: Any, kind: TypeEngine[Any]) -> sa.ColumnElement[Any]:
-    # Without a cast, PostgreSQL takes an untyped NULL in a SELECT for a text. A cast to VARCHAR(n) would cut the text
+    # Without a cast, an untyped NULL in a SELECT is a text on PostgreSQL. A cast to VARCHAR(n) would cut the text
     return sa.cast(value, sa.Text() if isinstance(kind, sa.String | CleanText | Json) else kind)
 
 

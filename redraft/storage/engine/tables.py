@@ -113,7 +113,7 @@ jobs = sa.Table(
     sa.UniqueConstraint("idempotency_scope", "idempotency_key"),
     # The jobs with a next step: live jobs, and ended jobs whose answer is still evaluated
     partial_index("ix_jobs_open", "available_at", where=_OPEN),
-    # Counts the steps of a large run that are left to do, beside those that wait for a batch
+    # Counts the steps of a large run that can be executed now, without reading the steps that wait for a batch
     partial_index("ix_jobs_run_open", "run_id", "available_at", where=f"run_id IS NOT NULL AND ({_OPEN})"),
     # A covering index: sums of usage and outcomes are read from it without the table
     partial_index(
@@ -230,7 +230,7 @@ evaluations = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.CheckConstraint("(status = 'ok') = (score IS NOT NULL)", name="scored_when_ok"),
     sa.Index("ix_evaluations_job", "job_id"),
-    # For the cascade from iterations, which cannot use the partial unique index below
+    # The deletion of iterations cascades to this table, and cannot use the partial unique index below
     sa.Index("ix_evaluations_iteration", "iteration_id"),
     partial_index("uq_evaluations_loop", "iteration_id", where="role = 'loop'", unique=True),
 )
@@ -338,7 +338,7 @@ webhook_deliveries = sa.Table(
     sa.Column("run_id", sa.String(40), sa.ForeignKey("runs.id", ondelete="CASCADE")),
     # The number of the job's event, or the version of the run when the delivery was stored
     sa.Column("seq", sa.Integer, nullable=False),
-    # Only for a run: its body is stored here, because runs have no rows in `events`
+    # Only for a run: the body of the event is stored here, because runs have no rows in `events`
     sa.Column("event", Json),
     sa.Column("type", sa.String(40), nullable=False),
     sa.Column("url", CleanText, nullable=False),

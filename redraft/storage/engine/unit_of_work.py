@@ -1,7 +1,8 @@
 """The database, and the unit of work. All commits are made here and in `group_commit.py`.
 
-A unit of work is one transaction, for one request or one half of a step. It contains no model call, no message and no
-wait, because SQLite admits one writer at a time, and PostgreSQL holds its row locks until the end.
+A unit of work is one transaction, for one request, or before or after the model calls of a step. It contains no model
+call, no message and no wait, because SQLite admits one writer at a time, and PostgreSQL holds its row locks until the
+end.
 """
 
 import contextlib
@@ -47,7 +48,8 @@ class Database:
             self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
             self.group_commit = GroupCommit(self.url)
         self._reader = self.engine.execution_options(**{postgresql.WITHOUT_TRANSACTION: True})
-        # The threads of a process wait here for their turn. SQLite's own wait polls, so that some threads starve
+        # The threads of a process wait for this lock before they write. SQLite's own wait polls, so some threads could
+        # wait for very long
         self._write_turn = threading.Lock() if self.is_sqlite else nullcontext()
         # `notify_after_commit` sets these, so that a thread of this process reads the changed table at once
         self.changed_tables: dict[ChangedTable, threading.Event] = {

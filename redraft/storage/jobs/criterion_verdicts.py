@@ -1,4 +1,4 @@
-"""Reads the verdicts on the criteria of returned answers, of few jobs at a time: no table has them by criterion."""
+"""Reads the verdicts on the criteria of returned answers, of few jobs at a time, because it parses JSON texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class CriterionCount:
 
     @property
     def met_percent(self) -> int:
-        """The percentage of answers that meet it, rounded down, so that 99.9 % does not show as 100 %."""
+        """The percentage of answers that meet the criterion, rounded down, so that 99.9 % does not show as 100 %."""
         return 100 * (self.judged - self.not_met) // self.judged
 
 

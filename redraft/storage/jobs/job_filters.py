@@ -17,7 +17,7 @@ from redraft.storage.jobs.criterion_verdicts import does_not_meet
 _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
 _CONTINUED = "continued"
 
-# Rows with a pair of metadata that SQLite reads and sorts at once
+# The maximum number of rows with these labels that SQLite reads and sorts at once
 _RARE_MAX = 1000
 
 Sort = Literal["time", "best", "worst", "cost", "duration"]
@@ -27,9 +27,9 @@ Sort = Literal["time", "best", "worst", "cost", "duration"]
 class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
-    `is_continued` narrows `outcomes`, and `has_long_labels` narrows `metadata`; see `split_by_order`. `words` are
-    contained in the task or in the answer, and `not_met` is the statement of a criterion that the answer does not meet.
-    No index has these, because its upkeep would slow down every submission and every end of a job.
+    `is_continued` narrows `outcomes`, and `has_long_labels` narrows `metadata`; see `split_by_order`. `words` must be
+    in the task or in the answer. `not_met` is the statement of a criterion that the answer does not meet. No index
+    helps with these two, because its updates would slow down every submission and every end of a job.
     """
 
     statuses: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def positions(connection: sa.Connection, criteria: JobFilter, *, extra: int = 0)
 
 
 def split_by_order(connection: sa.Connection, criteria: JobFilter) -> list[JobFilter]:
-    """Split a filter into filters of one value each of the indexes, because an index gives the order of one value."""
+    """Split a filter into filters with one indexed value each: an index has the rows of only one value in order."""
     if criteria.outcomes:
         parts = [(each, kept) for each in dict.fromkeys(criteria.outcomes) for kept in (False, True)]
         found = [(each, kept) for each, kept in parts if not kept or each in _RETURNED]
@@ -140,7 +140,7 @@ def has_success(connection: sa.Connection, table: sa.FromClause) -> sa.ColumnEle
 
 
 def _has_word(connection: sa.Connection, word: str) -> sa.ColumnElement[bool]:
-    # The stored text is compared first, because to parse it is slower, and most jobs do not have the word
+    # The stored text is compared first, because parsing it is slower, and most jobs do not have the word
     written = to_json(word).decode()[1:-1]
     return sa.or_(
         *(

@@ -27,7 +27,7 @@ from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_ord
 from redraft.storage.jobs.jobs import is_accepted
 
 SCANNED_MAX = 5000
-"""The maximum number of jobs of which one page of a search reads the texts and figures."""
+"""The maximum number of jobs whose texts and figures are read for one page of a search."""
 SCANNED_AT_ONCE = 500
 
 _SCAN_S = 0.06
@@ -79,9 +79,9 @@ def page(connection: Connection, criteria: JobFilter) -> list[JobRow]:
 
 
 def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], int, ListPosition | None]:
-    """Return the jobs that match, in the order of `sort`, among the next jobs of the list.
+    """Search the next jobs of the list, and return those that match, in the order of `sort`.
 
-    Also returns the number of these jobs, and the position of the last of them if there are more.
+    Also returns the number of searched jobs, and the position of the last searched job if the list has more jobs.
     """
     ids, scanned, after = search_ids(connection, criteria)
     chosen = _sorted(connection, select(jobs.c.id).where(jobs.c.id.in_(ids)), criteria).limit(criteria.limit)
@@ -90,10 +90,10 @@ def search(connection: Connection, criteria: JobFilter) -> tuple[list[JobRow], i
 
 
 def search_ids(connection: Connection, criteria: JobFilter) -> tuple[list[str], int, ListPosition | None]:
-    """Return the ids of the jobs with the words and the criterion, among the next jobs of the list.
+    """Search the next jobs of the list, and return the ids of those with the words and the criterion of the filter.
 
     There is no index of words and criteria, because each step of a job would have to update it. So jobs are read in
-    parts, until a page is full or the time is over. Also returns what `search` returns.
+    parts, until a page is full or the time is over. Also returns the same number and position as `search`.
     """
     scanned, ids, after = 0, list[str](), criteria.after
     started = time.monotonic()
@@ -183,7 +183,8 @@ def _select(connection: Connection) -> Select[Any]:
 
 def _threshold(connection: Connection) -> ColumnElement[str]:
     """Return an expression for the text of the stored request that follows the name of the threshold."""
-    # To parse the whole JSON is slower. A user's text cannot contain the name, because JSON escapes its quotes
+    # Searched as text, because parsing the whole JSON is slower. A user's text cannot contain the name with its quotes,
+    # because JSON escapes them
     find = func.strpos if connection.dialect.name == "postgresql" else func.instr
     head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
     return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)

@@ -11,12 +11,12 @@ from redraft.storage.engine.query_parts import exists
 from redraft.storage.engine.tables import calls, jobs
 from redraft.storage.jobs.transitions import DUE_STEP_COLUMNS, DueStep, is_open
 
-# The time at which a parked step is due. So no sweep reads parked steps, and their deadline does not pass
+# The time at which a parked step is due: so far in the future that no sweep finds the step, and no deadline passes
 _PARKED_AT = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def parked(remaining_s: float) -> dict[str, Any]:
-    """Return the columns of a parked step. `remaining_s` is the time to its deadline, which stands still meanwhile."""
+    """Return the columns of a parked step. The time to the deadline, `remaining_s`, does not decrease meanwhile."""
     deadline_at = _PARKED_AT + timedelta(seconds=max(0.0, remaining_s))
     return {"available_at": _PARKED_AT, "deadline_at": deadline_at, "rung_at": None}
 

@@ -30,9 +30,10 @@ DUE_STEP_COLUMNS = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
 # If a step has lost more leases, it may have killed its workers, so it runs in a process of its own
 SHARED_LOSSES_MAX = 1
-# If a step has lost more leases, the last one in a process of its own, it has killed its workers, so its job fails
+# If a step has lost more leases, the last one in a process of its own, it probably killed these processes, so its job
+# fails
 ALONE_LOSSES_MAX = 2
-# A worker that stops in order releases its leases. So a lease that is only expired counts as lost, too
+# A worker that stops in order releases its leases, so an expired lease that nobody released counts as lost, too
 LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
 
 _USAGE = ("calls", *TOKENS, "cost_nano_usd", "unpriced_calls")
@@ -252,7 +253,7 @@ def open_among(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
 
 
 def expire_leases(connection: sa.Connection) -> int:
-    """Expire all leases. Return their number. For a caller that knows that no worker is alive."""
+    """Expire all leases. Return their number. The caller must know that no worker is alive."""
     held = sa.and_(is_open(), jobs.c.lease_expires_at.is_not(None))
     expired = sa.update(jobs).where(jobs.c.id.in_(_locked_ids(held)))
     return connection.execute(expired.values(lease_expires_at=DbNow(-1.0), rung_at=None)).rowcount
@@ -282,7 +283,7 @@ def due_at() -> sa.ColumnElement[Any]:
 
 
 def is_free(*, with_expired: bool = True) -> sa.ColumnElement[bool]:
-    """Whether a step has no lease. If `with_expired`, an expired lease counts as none."""
+    """Whether a step has no lease. If `with_expired`, a step with an expired lease is also free."""
     has_no_lease = jobs.c.lease_expires_at.is_(None)
     return sa.or_(has_no_lease, jobs.c.lease_expires_at < DbNow()) if with_expired else has_no_lease
 

@@ -22,7 +22,7 @@ _IS_FAILED = _rows.status == literal_column("'failed'")
 _IS_DUE = and_(
     _IS_PENDING, _rows.next_at <= DbNow(), or_(_rows.lease_expires_at.is_(None), _rows.lease_expires_at < DbNow())
 )
-# Another attempt follows. An attempt in flight has a lease
+# The last attempt failed, and another attempt follows. An attempt in flight has a lease
 _IS_FAILING = and_(
     _IS_PENDING,
     _rows.attempts > _rows.attempts_before,
