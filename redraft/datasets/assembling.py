@@ -9,12 +9,12 @@ from redraft.datasets.lines import fault_in
 from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
-# If the answer is empty, the row is still an evaluation: a generation would cost money that nobody has requested
+# A row with an empty answer is still an evaluation, because nobody has requested a generation, which costs money
 _KEPT_EMPTY = ("answer", "vars")
 
 
 class Draft:
-    """A row while its columns are read.
+    """A row whose columns are still being read.
 
     Attributes:
         fields: the fields of a request, nested like a request.

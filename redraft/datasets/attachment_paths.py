@@ -25,14 +25,14 @@ class AttachedFiles:
     row_bytes_max: int
 
     def read(self, path: str, room: int) -> bytes:
-        """Return a file of at most `room` bytes. Raises ValueError whose message follows the path."""
+        """Return the content of a file of at most `room` bytes. Raises ValueError; its message continues the path."""
         if PurePosixPath(path).is_absolute() or Path(path).is_absolute() or ".." in Path(path).parts:
             raise ValueError("must be relative to the folder of the dataset file, without '..'")
         try:
             found = (self.folder / path).resolve(strict=True)
             if not found.is_relative_to(self.folder.resolve()):
                 raise ValueError("leads out of the folder of the dataset file")
-            # Only regular files: reading a pipe could wait forever
+            # Only regular files are read, because reading a pipe could wait forever
             if not found.is_file():
                 raise ValueError("is not a file")
             if (size := found.stat().st_size) > room:

@@ -17,7 +17,7 @@ ALIASES = {
     "target": "reference",
     "ideal": "reference",
 }
-# Each JSON row may have new names. Further names are not counted, so that the memory stays bounded
+# Each JSON row may have new names. Names beyond this number are not counted, so that the memory stays bounded
 NAMES_KEPT_MAX = 1000
 _ECHOED_CHARS = 100
 
@@ -44,7 +44,7 @@ class Columns:
         self.blank: Counter[str] = Counter()
 
     def targets_of(self, column: str) -> tuple[str, ...]:
-        """Return the dotted names of the fields that a column fills. Empty for an unused column."""
+        """Return the dotted names of the fields that a column fills; an unused column fills none."""
         known = self._known.get(column)
         if known is None:
             target = target_named(column)

@@ -1,9 +1,9 @@
 """Writes results one line at a time, as JSON lines or as CSV that is safe to open in a spreadsheet.
 
 A spreadsheet treats a cell as a formula if it begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a
-line end. A formula can send other cells to a server. So such a text gets an apostrophe before it, which means "text".
-Numbers are not changed. Many spreadsheets split cells at semicolons, tabs and line ends, even in quotes. So a formula
-after one of these gets an apostrophe, too. In JSON lines, texts are not changed.
+line end. A formula can send other cells to a server. So an apostrophe, which marks a cell as text, is put before such a
+text. Numbers are not changed. Many spreadsheets split cells at semicolons, tabs and line ends, even in quotes. So a
+formula after one of these gets an apostrophe, too. In JSON lines, texts are not changed.
 """
 
 import csv
@@ -18,8 +18,8 @@ from redraft.datasets.lines import BOM
 
 _SIGNS = "=+\\-@＝＋－＠"  # noqa: RUF001 - full-width forms are formulas, too
 _FORMULA = re.compile(rf"\s*[{_SIGNS}]|[\t\r\n]")
-# A minus or plus before a blank at the beginning of a line is a list bullet, and not a formula.
-# The lookahead stops at a tab, where the search starts again, so that the time is linear in the length of the text
+# A minus or plus before a blank at the beginning of a line is a list bullet, and not a formula. The lookahead stops at
+# a tab, because the search starts again after it. So the time is linear in the length of the text
 _FORMULA_WITHIN = re.compile(rf"(?<=[;\t])(?=[^\S\r\n\t]*[{_SIGNS}])|(?<=[\r\n])(?=[^\S\r\n]*(?![+-]\s)[{_SIGNS}])")
 
 

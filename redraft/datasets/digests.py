@@ -54,8 +54,8 @@ class DatasetHash:
 class FirstLines:
     """The first line of each id, in a hash table with open addressing.
 
-    It needs 32 to 64 bytes per id, half as much as a dict. It stores 8 bytes of a hash of each id. The probability that
-    two of a million ids have the same 8 bytes is 3 in 100 million.
+    The table needs 32 to 64 bytes per id, half as much as a dict. It stores 8 bytes of a hash of each id. The
+    probability that two of a million ids have the same 8 bytes is 3 in 100 million.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from redraft.domain.jobs.requests import EvaluateAnswer, GenerateAnswer
 
 Kind = Literal["text", "text_or_json", "integer", "number", "boolean", "json"]
 
-# These objects have any names, so a column such as `metadata.x` may have any name after the dot
+# These objects accept any names, so a column such as `metadata.x` may have any name after the dot
 OPEN = ("metadata", "vars")
 
 _OWN: Mapping[str, Kind] = {"custom_id": "text", "human_score": "number", "human_pass": "boolean", "vars": "json"}
@@ -45,7 +45,7 @@ def parts() -> frozenset[str]:
 
 
 def kind_of(target: str) -> Kind | None:
-    """Return the kind of a field. None if there is no such field."""
+    """Return the kind of a field, or None if the field does not exist."""
     head, dot, name = target.partition(".")
     if head in OPEN and dot:
         return "text" if name else None
@@ -81,7 +81,7 @@ def _kind(types: set[Any]) -> Kind:
 def read_cell(value: Any, kind: Kind) -> Any:
     """Convert a cell to the value of a field. A cell of Parquet may be a typed value instead of a text.
 
-    Raises ValueError if the text has another kind. The message is the rest of a sentence after the field's name.
+    Raises ValueError if the text has another kind. The message continues a sentence that begins with the field's name.
     """
     if not isinstance(value, str):
         return _read_typed(value, kind)

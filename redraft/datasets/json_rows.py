@@ -17,7 +17,7 @@ _ECHOED_CHARS = 60
 
 
 def parse_row(line: Line) -> dict[str, Any]:
-    """Parse a row as a JSON object. Raises ValueError whose message is the rest of a sentence after `The row`."""
+    """Parse a row as a JSON object. Raises ValueError; its message continues a sentence that begins with `The row`."""
     if line.fault:
         raise ValueError(line.fault)
     value = parse_json(line.text.lstrip(BOM))
@@ -39,8 +39,8 @@ def elements_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterato
     """Yield the text of each element of a JSON array, with its line numbers.
 
     Only brackets and strings are parsed, so that an invalid element does not affect the elements after it. The last
-    line has a fault if text follows the array, or if the file ends before the array does. Raises Invalid if the file
-    does not begin with an array (code `unknown_format`), or ends in the middle of a character.
+    yielded line has a fault if text follows the array, or if the file ends before the array does. Raises Invalid if the
+    file does not begin with an array (code `unknown_format`), or ends in the middle of a character.
     """
     return _Cutter(text, longest).elements()
 

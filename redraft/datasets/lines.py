@@ -94,7 +94,7 @@ def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
 
 
 def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[Line]:
-    """Yield all lines, also blank lines. A line that is too long has no text. Raises Invalid like `read_text`."""
+    """Yield all lines, including blank lines. A line that is too long has no text. Raises Invalid like `read_text`."""
     number = 0
     end = ""
     while line := read_text(text, longest + 1, after_line=number):
@@ -127,7 +127,7 @@ def too_long(length: int, longest: int) -> str:
 
 
 def fault_in(text: str) -> str | None:
-    """Say why a text is invalid: it has bytes that are not UTF-8, or half a surrogate pair. None if it is valid."""
+    """Return why a text is invalid (bytes that are not UTF-8, or half a surrogate pair), or None if it is valid."""
     if text.isascii():
         return None
     try:

@@ -67,7 +67,7 @@ def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
     with ExitStack() as parts:
         file = _with_number(stream, parts)
         file.seek(0)
-        # The child does not get this process's environment, which has keys. Arrow's own pools exceed the memory limit
+        # This process's environment has keys, so the child does not get it. Arrow's own memory pools exceed the limit
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
             env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},

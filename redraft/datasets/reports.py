@@ -21,7 +21,7 @@ _LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The highest possible cost of a request in USD. None if it is unknown, such as without a price of a model."""
+    """The highest possible cost of a request in USD; None if it is unknown, for example if a model has no price."""
 
     usd: Decimal | None
     unpriced_models: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Report:
         self.unpriced_models = sorted({*self.unpriced_models, *cost.unpriced_models})
         if len(self.samples) < SAMPLES:
             own = {"line": item.line, "custom_id": item.custom_id, "kind": item.kind.value}
-            # Without the data of files, which can have megabytes
+            # The data of files can have megabytes, so the sample omits them
             files = [each.stored if isinstance(each, Attachment) else each for each in item.request.attachments]
             self.samples.append({**own, **dump(item.request.model_copy(update={"attachments": files}))})
 
@@ -107,7 +107,7 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
 
 
 def _without_field(error: FieldError) -> str:
-    """Return the detail without the name of the field, because the pointer has the name."""
+    """Return the detail of an error without the name of the field, which the pointer has."""
     return error.detail.removeprefix(f"{error.pointer[1:]}: ")
 
 

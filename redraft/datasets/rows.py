@@ -64,7 +64,7 @@ class RowReader:
         delimiter: the delimiter of CSV or TSV; None for other formats.
         columns: the columns, complete after the last row.
         seen: the number of rows that were read, valid and invalid.
-        chars: the number of characters of their canonical JSON, with attached files.
+        chars: the number of characters of these rows as canonical JSON, with attached files.
         duplicates: the number of rows that have the id of an earlier row.
     """
 
@@ -82,9 +82,9 @@ class RowReader:
         """Read the first bytes of a file and the header of a table.
 
         Without `file_format`, the format is detected by the name and the first bytes. Without `delimiter`, the
-        delimiter of a table is detected by its first lines. `mapping` has the column of each field whose column has
-        another name. Rows with more than `row_chars_max` characters are invalid. Files that rows attach by a path are
-        read from `attached`; without it such rows are invalid.
+        delimiter of a table is detected by its first lines. `mapping` names the column of each field whose column has
+        neither the field's name nor an alias of it. Rows with more than `row_chars_max` characters are invalid. Files
+        that rows attach by a path are read from `attached`. Without `attached`, such rows are invalid.
 
         Raises Invalid if the file as a whole is not readable (`unknown_format`, `unknown_encoding`, `parquet_missing`,
         `no_rows`, `invalid_header`, `duplicate_column`), or if its columns are ambiguous (`ambiguous_columns`,
@@ -202,7 +202,7 @@ def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> Bad
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
     """Return the texts of an invalid row that help users to recognize it."""
-    # Only texts, because other values may be the reason for the errors
+    # Only texts are returned, because other values may be the reason for the errors
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")
     if isinstance(labels, dict):

@@ -20,8 +20,8 @@ _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
 _RECORD_LINES_MAX = 100_000
-# After an unclosed quote, the lines of its record are read again. A file with many such quotes could take too long, so
-# the characters that are read again are limited, to this multiple of the maximum length of a row
+# After an unclosed quote, the lines of its record are read again. A file with many such quotes could take too long. So
+# the characters that are read again are limited to this multiple of the maximum length of a row
 _READ_AGAIN_MAX = 10
 
 
@@ -77,7 +77,7 @@ class Table:
 
 
 def sniff(lines: Sequence[str]) -> str:
-    """Return the delimiter with which most of the first lines have as many cells as the header, and several cells."""
+    """Return the delimiter that gives the header several cells, and most of the other lines the same number."""
     return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
 
 
@@ -92,6 +92,7 @@ def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
 
 def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
     widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if cells]
+    # Each delimiter that the lines do not contain gives all of them one cell
     if not widths or widths[0] == 1:
         return (0.0, 0)
     return (widths.count(widths[0]) / len(widths), widths[0])

@@ -41,7 +41,7 @@ def binary(text: str) -> dict[str, Any]:
 
 
 def scale(text: str, low: str, mark: str, top: str) -> dict[str, Any]:
-    """Return a scale. Its lowest level that passes, 4, stands for `mark`, the pass threshold of the source."""
+    """Return a scale. Level 4, the lowest that passes, means `mark`: the pass threshold of the source in words."""
     anchors = {"0": low, "3": f"nearly {mark}", "4": mark, "5": top}
     return _usable({"kind": "scale", "text": text, "anchors": anchors})
 
@@ -68,7 +68,7 @@ def all_required(parts: Sequence[Part], *, is_hidden: bool) -> dict[str, Any]:
         for part in parts
     ]
     is_graded = any(part.fields["kind"] == "scale" for part in parts)
-    # A scale passes at 0.8, so with scales only `required` decides
+    # A scale passes at 0.8, so a threshold of 1 would reject it. Then only `required` decides
     return {"rubric": _named(rubric, parts), "score_threshold": 0.0 if is_graded else 1.0}
 
 
@@ -77,6 +77,7 @@ def weighted(parts: Sequence[Part], threshold: float, *, is_hidden: bool) -> dic
 
     Raises NotCarried if the parts or the threshold do not allow this.
     """
+    # A fault lowers the score in Redraft, but its absence raises the score in the source
     if any(part.is_fault for part in parts):
         raise NotCarried("a criterion that must not be met has another score with a threshold")
     if any(part.weight < 0 for part in parts) or not any(part.weight > 0 for part in parts):

@@ -23,7 +23,7 @@ _METADATA_CHARS, _METADATA_MAX = 512, 14
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user of an import chooses.
+    """The choices of the user of an import.
 
     Attributes:
         answer_at: the field of an item that is evaluated, such as `("item", "response")`; None: the sample's output.

@@ -48,7 +48,7 @@ def _values_in(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _is_lines(text: str) -> bool:
-    """Whether the first line is JSON, and others follow."""
+    """Whether the first line is JSON, and other lines follow."""
     first, _, rest = text.strip().partition("\n")
     try:
         json_of(first, "the line")

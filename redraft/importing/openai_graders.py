@@ -17,7 +17,7 @@ _FORMULA_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a data source, as graders see it.
+    """One item of a data source, whose fields the templates of graders can name.
 
     Attributes:
         answer_at: the path of the evaluated text.
@@ -27,7 +27,7 @@ class Item:
     answer_at: Path = _OUTPUT
 
     def fill(self, template: Any) -> str:
-        """Fill in the fields of the item, and `[the answer]` for the answer. Raises NotCarried."""
+        """Fill the fields of the item into a template, and `[the answer]` in place of the answer. Raises NotCarried."""
         return fill(_template(template), self._value)
 
     def constant(self, template: Any) -> str:
@@ -206,7 +206,7 @@ def multi_parts(grader: Fields, item: Item) -> tuple[list[Part], float]:
 
 
 def graders_of(grader: Fields) -> dict[str, Fields]:
-    """Return the graders of a multi grader by their names, which the API takes in several forms."""
+    """Return the graders of a multi grader by name. The API accepts them in several forms."""
     given = grader.get("graders")
     if "type" in as_object(given):
         given = [given]
@@ -234,7 +234,7 @@ def linear_weights(formula: Any) -> dict[str, float]:
 
 
 def _terms(node: ast.expr) -> dict[str, float]:
-    """Return the factor of each name, and of 1 under the empty name."""
+    """Return the factor of each name. The empty name has the constant part of the sum."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return {"": float(number)}

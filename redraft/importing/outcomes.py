@@ -32,7 +32,7 @@ class Finding:
 
 
 class Findings:
-    """Collects findings. Equal findings are stored once with their number, since a default applies to each test."""
+    """Collects findings. Equal findings are stored once with their number, because each test repeats the defaults."""
 
     def __init__(self) -> None:
         self._left_out: dict[tuple[str, str], Finding] = {}
@@ -60,7 +60,7 @@ def _count(into: dict[tuple[str, str], Finding], where: str, what: str, why: str
 
 @dataclass(slots=True)
 class Imported:
-    """What an import makes.
+    """The result of an import.
 
     Attributes:
         datasets: rows by the name of their dataset.
@@ -113,7 +113,7 @@ def name_of(text: str, otherwise: str) -> str:
 
 
 def unused(name: str, used: Mapping[str, Any] | set[str]) -> str:
-    """Return the name, with a number if it is used."""
+    """Return the name, with a number at its end if the name is already used."""
     number, found = 1, name
     while found in used:
         number += 1

@@ -177,7 +177,7 @@ class _Config:
             if (threshold := test.get("threshold")) is None:
                 return all_required(parts, is_hidden=self._is_hidden)
             self._note_threshold(where, parts, is_whole=all(carried))
-            # Not a number is below every threshold
+            # -1 is not from 0 to 1, so `weighted` refuses a threshold that is no number
             return weighted(parts, threshold if is_number(threshold) else -1, is_hidden=self._is_hidden)
         except NotCarried as error:
             self._findings.leave_out(where, "the evaluation of the test", str(error))
@@ -221,7 +221,7 @@ class _Config:
 
     def _note_evaluator(self, where: str, provider: Any) -> None:
         try:
-            # A provider may be given by its use: text, embedding
+            # The value may map each use (text, embedding) to a provider
             spec = as_object(provider)
             self._evaluators.add(model_of(spec.get("text", provider)))
             if spec.get("config"):
@@ -330,7 +330,7 @@ def _request(prompt: Prompt, render: Any, options: Fields) -> dict[str, Any]:
 
 
 def _messages(raw: Any) -> list[tuple[str, str]] | None:
-    """Return the messages of a chat prompt. None for a prompt that is a text. Raises NotCarried."""
+    """Return the messages of a chat prompt, or None if the prompt is a text. Raises NotCarried."""
     value = raw
     if isinstance(raw, str):
         start = raw.lstrip()

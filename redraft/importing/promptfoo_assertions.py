@@ -25,7 +25,7 @@ _SIMILAR_THRESHOLD = 0.75
 
 
 def assertion_in(cell: str) -> dict[str, Any]:
-    """Return the assertion that a cell `__expected` of a CSV file writes as a text."""
+    """Return the assertion that the text of a cell `__expected` in a CSV file means."""
     for prefix, kind in _CELL_PREFIXES.items():
         if cell.startswith(prefix):
             return {"type": kind, "value": cell.removeprefix(prefix).strip()}

@@ -48,7 +48,7 @@ class Source:
 
     def prompts(self, given: Any) -> Iterator[Prompt]:
         if isinstance(given, dict):
-            # An old form: labels by file
+            # In an old form, the value maps each file to a label
             given = [{"id": name, "label": label} for name, label in as_object(given).items()]
         for number, each in enumerate(one_or_many(given), 1):
             try:

@@ -18,7 +18,7 @@ class Provider:
     """A model with its parameters.
 
     Attributes:
-        prompts: the labels of its prompts; empty: all prompts.
+        prompts: the labels of the prompts that the provider gets; empty: all prompts.
     """
 
     label: str
@@ -27,7 +27,7 @@ class Provider:
 
 
 def providers_of(given: Any, findings: Findings) -> Iterator[Provider]:
-    """Yield the providers that Redraft has."""
+    """Yield the given providers that Redraft supports, and report the others."""
     for number, each in enumerate(one_or_many(given), 1):
         where = f"providers, entry {number}"
         try:
@@ -43,7 +43,7 @@ def model_of(provider: Any) -> str:
     if not isinstance(name, str):
         raise NotCarried("it has no id")
     vendor, _, rest = name.partition(":")
-    # The same name would be another model at OpenAI
+    # At OpenAI, the same name would be another model than on the user's own server
     has_own_server = any(each in as_object(spec.get("config")) for each in _OWN_SERVER)
     if vendor not in _CHAT_KINDS or not rest or has_own_server:
         words = "Redraft has no such provider; describe its server as an endpoint (docs/compatible-servers.md),"
@@ -63,7 +63,7 @@ def _spec(given: Any) -> Fields:
         raise NotCarried("it is no provider")
     fields = as_object(given)
     if "id" not in fields and len(fields) == 1:
-        # An old form: the settings by the provider's id
+        # In an old form, the value maps the provider's id to its settings
         ((name, inner),) = fields.items()
         return {"id": name, **as_object(inner)}
     return fields
@@ -79,7 +79,7 @@ def _provider(spec: Fields, where: str, findings: Findings) -> Provider:
 
 
 def _shown(given: Any) -> str:
-    """Return the id of a provider. Other fields can hold a key."""
+    """Return the id of a provider for messages. Its other fields can hold a key."""
     try:
         return str(_spec(given).get("id"))
     except NotCarried:

@@ -20,7 +20,7 @@ class NotCarried(Exception):  # noqa: N818 - it says what happens to a part of t
 
 
 def fill(template: str, value_of: Callable[[Path, str], str]) -> str:
-    """Replace each `{{ variable }}`. `value_of` gets its path, such as `("item", "tags", 0)`, and its text.
+    """Replace each `{{ variable }}`. `value_of` gets the variable's path, such as `("item", "tags", 0)`, and its text.
 
     Raises NotCarried if the template has filters, blocks or expressions, or if the text becomes too long.
     """
@@ -53,7 +53,7 @@ def paths_in(template: str) -> list[Path]:
 
 
 def look_up(values: Any, path: Path) -> Any:
-    """Return the value at a path. None if there is none."""
+    """Return the value at a path, or None if the path does not exist."""
     for step in path:
         if isinstance(values, Mapping):
             values = cast("Mapping[Any, Any]", values).get(step)

@@ -18,7 +18,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def one_or_many(value: Any) -> list[Any]:
-    """Return a list, or a list of the one value."""
+    """Return a list unchanged, and any other value as a list of one."""
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 

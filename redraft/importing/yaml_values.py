@@ -51,7 +51,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _with_text_keys(value: Any) -> Any:
-    """Return a value whose keys are texts, as in JavaScript, also those that YAML reads as numbers."""
+    """Return the value with all keys as texts, as in JavaScript. YAML reads some keys as numbers."""
     if isinstance(value, dict):
         pairs = cast("dict[Any, Any]", value).items()
         return {key if isinstance(key, str) else json.dumps(key): _with_text_keys(each) for key, each in pairs}
@@ -59,7 +59,7 @@ def _with_text_keys(value: Any) -> Any:
 
 
 class _Sizes:
-    """Counts values as if aliases were copies, before any alias or merge is expanded. Refuses repeated keys."""
+    """Counts the values before aliases and merges are expanded, each alias as a copy. Refuses repeated keys."""
 
     def __init__(self) -> None:
         self._known: dict[int, int | None] = {}

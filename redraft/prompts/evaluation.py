@@ -30,7 +30,7 @@ def evaluation_prompt(
     The prompt has no iteration, threshold, earlier score, feedback or weight, because these bias an evaluator.
 
     Args:
-        profile: the profile, whose own prompt applies if there are no criteria.
+        profile: the profile. Its own prompt is used if there are no criteria.
         request: the request of the job.
         answer: the answer to evaluate.
         criteria: the binary and scale criteria of this call.
@@ -78,7 +78,7 @@ def read_verdict(
 
 def _entry(criterion: Criterion) -> dict[str, Any]:
     """Return the schema of one verdict."""
-    # The evidence comes first, because a model's verdict is better after its reasoning
+    # The evidence comes first, because a model decides better after it has written its reasons
     verdict: dict[str, Any] = {"met": {"type": "boolean", "description": "Whether the statement is true of the answer"}}
     if criterion.kind == "scale":
         verdict = {"level": {"type": "integer", "minimum": 0, "maximum": SCALE_TOP}}

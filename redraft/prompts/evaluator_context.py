@@ -63,7 +63,7 @@ class EvaluatorContext:
     ) -> dict[str, Any]:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
-        # This part omits the answer, so that equal sources give an equal text, which a provider can cache
+        # The answer is no part of this hash, so that equal sources give an equal text, which a provider can cache
         shared = _nonce_of_given(request)
         frames = _Frames(shared, media=self.media)
         task = (
@@ -149,13 +149,13 @@ def untrusted_texts(request: AnyRequest, answer: str) -> list[str]:
 
 def nonce_of(request: AnyRequest, answer: str) -> str:
     """Return a nonce for the frames of untrusted texts."""
-    # A hash of the texts, because no text can contain its own hash and so close its frame. Not a random number, because
-    # a repeated call needs the same prompt, by which its recorded reply is found
+    # The nonce is a hash of the texts, because no text can contain its own hash and so close its frame. A random number
+    # would change the prompt of a repeated call, and the recorded reply is found by the prompt
     return _hash([request.instruct, answer, request.conversation, request.reference, _contents(request)])
 
 
 def _nonce_of_given(request: AnyRequest) -> str:
-    """Return the nonce for the frames around the texts of a request. Requests with the same sources have the same."""
+    """Return the nonce for the frames around the texts of a request. Equal sources give an equal nonce."""
     if request.sources:
         return _hash(["sources", _contents(request)])
     return _hash(["request", request.instruct, request.conversation, request.reference])

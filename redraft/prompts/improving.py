@@ -23,7 +23,7 @@ _TEXT = {"type": "string"}
 def drafting_job(shared: SharedRequest, rows: Sequence[FailingRow], failures: Mapping[str, str]) -> dict[str, Any]:
     """Return the request of a job whose answer is a draft. `failures` says how often each criterion was not met."""
     texts = [*shared.texts.values(), *(part for row in rows for part in (row.task, row.answer, row.verdict))]
-    # A hash, because no text can contain its own hash and so close its frame
+    # The nonce is a hash, because no text can contain its own hash and so close its frame
     nonce = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     criteria = [
         f"{each.id}: {FAULT_ABSENT if each.weight < 0 else ''}{statement_of(each)}{failures.get(each.id, '')}"

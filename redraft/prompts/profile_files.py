@@ -114,7 +114,7 @@ class Profile:
         return texts | ({"examples.json": _examples_text(self.examples)} if self.examples else {})
 
     def with_examples(self, examples: Sequence[EvaluatorExample]) -> "Profile":
-        """Return another version of the profile, whose prompts show these examples."""
+        """Return a version of the profile whose prompts show these examples."""
         text = _examples_text(examples)
         files = {**self.files, "examples.json": _sha256(text)}
         return replace(self, version=_sha256(f"{self.version}\0{text}")[:12], examples=examples, files=files)
@@ -296,7 +296,7 @@ def _types(schema: Any) -> list[str]:
 
 
 def _check_order(name: str, mapping: FieldMap, schema: Mapping[str, Any]) -> None:
-    """Check that the reasoning comes before the score, because a model otherwise only justifies its score."""
+    """Check that the reasoning comes before the score, because a model that scores first only justifies its score."""
     named = (mapping.score, mapping.pass_flag, mapping.claims, *(mapping.dimensions or ()))
     deciding = [each for each in named if each]
     if missing := [each for each in deciding if each not in (schema.get("required") or ())]:

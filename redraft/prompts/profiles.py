@@ -33,7 +33,7 @@ class Profiles:
 def load_profiles(folder: Path | None) -> Profiles:
     """Load the built-in profiles, those of installed packages, and those in the sub-folders of a folder.
 
-    A profile in the folder replaces the profile of a package that has its name.
+    A profile in the folder replaces a packaged profile with the same name.
 
     Raises:
         Invalid: if a profile is invalid (`invalid_profile`). The message lists each invalid file with its error.
@@ -45,7 +45,7 @@ def load_profiles(folder: Path | None) -> Profiles:
 def packaged_profiles() -> tuple[tuple[Profile, ...], Mapping[str, str]]:
     """Return the profiles of installed packages, and the errors of their entry points by name. Never raises.
 
-    The entry point is a package of Python, or a path. Each of its folders is a profile.
+    An entry point is a Python package, or a path. Each folder in it is a profile.
     """
     profiles: dict[str, Profile] = {}
     errors: dict[str, str] = {}
@@ -78,7 +78,7 @@ def _built_in() -> tuple[Profile, ...]:
 
 
 def check_profiles(folder: Path) -> Sequence[Profile]:
-    """Check the profiles in a folder, or check the folder as a profile. Raises Invalid like `load_profiles`."""
+    """Check the profiles in a folder, or a folder that is itself a profile. Raises Invalid like `load_profiles`."""
     if (folder / profile_files.PROFILE).exists():
         return _read_all([folder.absolute()])
     return _own(folder)

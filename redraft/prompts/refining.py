@@ -32,7 +32,7 @@ _VALUES = {
 
 def refining_prompt(question: str, complaint: str | None = None) -> Prompt:
     """Build the prompt for a draft. For a repair, `complaint` says why the previous reply was not usable."""
-    # A hash, because no text can contain its own hash and so close its frame
+    # The nonce is a hash, because no text can contain its own hash and so close its frame
     nonce = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     values = {
         "question": frame(visible(question), _TAG, nonce),

@@ -1,7 +1,7 @@
 """Reads, checks and renders generator templates: the texts from which a generator's prompt is built.
 
-A template has two texts, `system.j2` and `user.j2`. Redraft computes the parts of the prompt that must hold for each
-template, such as the frames of the sources, and each text shows these parts as variables.
+A template has two texts, `system.j2` and `user.j2`. Redraft itself computes the parts that every prompt needs, such as
+the sources in their frames. The texts show these parts as variables.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ Reply with the answer itself and nothing else.
 {% endif %}
 """,
 }
-"""The texts with which a new template begins. They make nearly the built-in prompt."""
+"""The texts with which a new template begins. Their prompt is nearly the built-in one."""
 _NAMES = frozenset(name for names in PARTS.values() for name in names)
 
 
@@ -80,13 +80,13 @@ class GeneratorTemplate:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names of `vars` that the texts use; `vars` itself if they use all of them."""
+        """The names of `vars` that the texts use; the name `vars` if the texts use all of them."""
         return frozenset(name for text in self.texts.values() for name in names_in(text)) - _NAMES
 
     def render(self, file: str, parts: Mapping[str, str], variables: Mapping[str, Any]) -> str:
         """Render a text.
 
-        Raises TemplateFault if a variable is missing, the text becomes too long, or it does not show each part.
+        Raises TemplateFault if a variable is missing, or if the text becomes too long or does not show each part.
         """
         most = MAX_TEXT + sum(map(len, parts.values()))
         return render(self.texts[file], variables, parts=parts, most=most).strip("\n")

@@ -18,9 +18,9 @@ OPTIONS: dict[str, Any] = {
 }
 STABLE = "{# stable #}\n"
 """The end of a part of a template that has the same text in many prompts, so that a provider can cache it."""
-STABLE_PARTS_MAX = 4  # Anthropic caches at no more places of a prompt
+STABLE_PARTS_MAX = 4  # Anthropic caches a prompt up to at most 4 places
 SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
-# Functions such as range are no values
+# A template may use only the given values, and no functions such as `range`
 SANDBOX.globals.clear()
 
 
@@ -45,9 +45,9 @@ def render_stable_parts(source: str, **values: Any) -> tuple[str, tuple[int, ...
 
 
 def unknown_names(source: str, known: AbstractSet[str]) -> list[str]:
-    """Return the variables of a template without a value. Raises TemplateError if it cannot be parsed."""
+    """Return the variables of a template that have no value. Raises TemplateError if the template is invalid."""
     tree = SANDBOX.parse(source)
-    # Jinja declares self, an object of its own
+    # Jinja itself defines `self`, which is not among the undeclared names
     own = {node.name for node in tree.find_all(nodes.Name)} & {"self"}
     return sorted((meta.find_undeclared_variables(tree) | own) - known)
 

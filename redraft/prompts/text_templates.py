@@ -2,10 +2,10 @@
 
 Double braces contain names of `vars`.
 
-Users send these texts, so the language is small: values, their members, a few filters and `if`. There are no loops,
-calls and multiplication. The tokens are counted before parsing, because the time of Jinja's compiler grows faster than
-the text. The result of each filter is bounded, and so is what all filters of a text read and make. So no row can keep a
-worker busy.
+Users send these texts, so no text must keep a worker busy for long. The language is small: values, their members, a few
+filters and `if`, without loops, calls and multiplication. The tokens are counted before parsing, because the time of
+Jinja's compiler grows faster than the text. The length of each filter's result is limited, and so is the total length
+of the inputs and results of all filters of a text.
 """
 
 import re
@@ -45,13 +45,13 @@ _DEPTH_MAX = 10
 _ARGUMENT_MAX = 20
 _INDENT_MAX = 4
 _NAMES_SHOWN = 20
-# Maximum number of characters and members that all filters of a text read and make
+# Maximum number of characters and members in the inputs and results of all filters of a text
 _FILTERED_MAX = 2_000_000
 _filtered: ContextVar[int] = ContextVar("filtered")
 
 
 class TemplateFault(Exception):  # noqa: N818 - an error of a row, not of the program
-    """Raised if a text cannot be rendered. The message is the rest of a sentence after the field's name."""
+    """Raised if a text cannot be rendered. The message continues a sentence that begins with the field's name."""
 
     def __init__(self, words: str, code: str) -> None:
         super().__init__(words)
@@ -83,7 +83,7 @@ def _add_filtered(values: tuple[Any, ...]) -> None:
 class _Rows(ImmutableSandboxedEnvironment):
     """An environment in which a dot reads a member of a JSON value.
 
-    It never reads a method, because a column may have a name such as `items`.
+    A dot never reads a method, because a column may have the name of one, such as `items`.
     """
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -98,7 +98,7 @@ class _Rows(ImmutableSandboxedEnvironment):
 
 # Jinja's optimizer takes cubic time for a long chain of operators, so it is off
 _ROWS = _Rows(**OPTIONS, optimized=False)
-# Functions such as range are no values
+# A template may use only the given values, and no functions such as `range`
 _ROWS.globals.clear()
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
@@ -125,7 +125,7 @@ def render_field(name: str, value: Any, variables: Mapping[str, Any], errors: li
 
 
 def names_in(source: str) -> frozenset[str]:
-    """Return the variables that a text names, `vars` if it uses all of them as a value.
+    """Return the variables that a text names; the name `vars` if the text uses all of them as one value.
 
     Raises TemplateFault if the text is not a valid template (`invalid_template`).
     """
@@ -163,9 +163,10 @@ class _Part(str):
 def render(
     source: str, variables: Mapping[str, Any], *, parts: Mapping[str, str] | None = None, most: int = MAX_TEXT
 ) -> str:
-    """Replace the variables of a text, `{{ name }}` or `{{ vars.name }}`. `parts` are values that messages do not name.
+    """Replace the variables of a text: `{{ name }}` or `{{ vars.name }}`.
 
-    The result shows each part that is not blank exactly once, and unchanged.
+    `parts` are further values, which error messages do not list. The result shows each part that is not blank exactly
+    once, and unchanged.
 
     Raises TemplateFault if the text is not a valid template or does not show a part (`invalid_template`), names an
     unknown variable (`undefined_variable`), or has more than `most` characters after rendering (`string_too_long`).
@@ -225,7 +226,7 @@ def _parsed(source: str) -> nodes.Template:
         line = node.lineno
         if not isinstance(node, _NODES):
             raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not possible here", line)
-        if isinstance(node, nodes.Name) and node.name == "self":  # Jinja's own object
+        if isinstance(node, nodes.Name) and node.name == "self":  # An object that Jinja defines
             raise TemplateFault("'self' is undefined", "undefined_variable")
         if isinstance(node, nodes.Filter):
             _check_filter(node)

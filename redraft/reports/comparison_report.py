@@ -64,7 +64,7 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
 
 
 def notes_of(tables: ComparisonTables) -> tuple[str, ...]:
-    """Caveats about what the two runs do not have in common."""
+    """Return sentences about the differences of the two runs that make their comparison less certain."""
     old, new = tables.baseline, tables.new
     notes = [f"The run {facts.name} is {facts.status}." for facts in (old, new) if facts.status != "succeeded"]
     if old.score_threshold != new.score_threshold:
@@ -120,7 +120,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def sides_of(tables: ComparisonTables) -> Table:
-    """The settings of both runs side by side."""
+    """Return a table with the settings of both runs side by side."""
     pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
     rows = [("Name", tables.baseline.name, tables.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]

@@ -30,7 +30,7 @@ COMPARISON_FORMATS: Mapping[str, Format[AnyTables]] = {
     "json": Format("application/json", ".json", render_json),
 }
 
-# Not for comparisons: the test cases of JUnit are the items of one run
+# JUnit is not a format of comparisons, because its test cases are the items of one run
 FORMATS: Mapping[str, Format[RunTables]] = {
     **COMPARISON_FORMATS,
     "junit": Format("application/xml", ".xml", render_junit),

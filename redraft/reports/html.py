@@ -31,7 +31,7 @@ def render_html(tables: AnyTables) -> str:
 
 
 def render_body(tables: AnyTables, links: Links | None = None) -> Markup:
-    """Render a report without head, title and facts, for a page that shows these itself."""
+    """Render a report without head, title and facts, for a page that already shows these."""
     return Markup(_render("body.html", tables, links or {}))  # noqa: S704 - escaped by the template
 
 
@@ -72,7 +72,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Jinja calls this for each value of each template, so that no template can forget it
+        # Jinja calls this for each value of each template, so that no template can forget to clean a value
         finalize=_clean,
     )
     environment.filters["lines"] = _lines

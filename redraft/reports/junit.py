@@ -58,7 +58,7 @@ def _suite(root: Element, facts: RunFacts, name: str, cases: Iterable[Element]) 
         "skipped": str(len(suite.findall("testcase/skipped"))),
         "time": f"{sum(float(case.get('time', 0)) for case in found):.3f}",
     }
-    # The schema of Ant requires both elements, even if they are empty
+    # The schema of Ant requires this element and the next one, even if they are empty
     SubElement(suite, "system-out")
     SubElement(suite, "system-err")
 

@@ -14,8 +14,8 @@ from redraft.reports.tables import AnyTables
 _FOLDED = frozenset({"items", "lowest", "helped", "hurt", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# GitHub and GitLab turn these into mentions, references and links even if they are escaped. An HTML comment after them
-# prevents this
+# GitHub and GitLab turn these into mentions, references and links even if they are escaped. An HTML comment after each
+# of them prevents this
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 
@@ -25,7 +25,7 @@ def render_markdown(tables: AnyTables) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a text, so that Markdown shows it as one line, also in a table."""
+    """Escape a text, so that Markdown shows it unchanged on one line, even in a table."""
     escaped = _MARKUP.sub(r"\\\g<0>", one_line(text)).translate(_ENTITIES)
     return _LINKING.sub(r"\1<!-- -->", escaped)
 

@@ -33,11 +33,11 @@ class Picture:
 
 
 def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | None) -> Picture | None:
-    """Draw a histogram of the scores of first and returned answers. None without scores."""
+    """Draw a histogram of the scores of first and returned answers. Return None without scores."""
     largest = max((each.count for each in (*first, *final)), default=0)
     if not largest:
         return None
-    # Items have no fractions. The last tick can then be below the largest bar, so the axis reaches the higher of both
+    # Numbers of items are integers, so other ticks are left out. The last tick can then be below the largest bar
     ticks = [tick for tick in ticks_to(largest) if tick == int(tick)]
     plot = Plot(y_max=max(ticks[-1], largest))
     width = (plot.right - plot.left) / len(first) * 0.4
@@ -76,7 +76,7 @@ def _threshold(plot: Plot, threshold: float | None) -> list[Markup]:
 
 
 def draw_pass_rates(yields: Sequence[IterationYield]) -> Picture | None:
-    """Draw the share of items accepted by each iteration, with its interval. None without iterations."""
+    """Draw the share of items accepted by each iteration, with its interval. Return None without iterations."""
     if not yields:
         return None
     plot = Plot(x_min=0.5, x_max=len(yields) + 0.5)
@@ -108,7 +108,7 @@ def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
 
 
 def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
-    """Draw the cost per newly accepted answer of each iteration. None if no such cost is known."""
+    """Draw the cost per newly accepted answer of each iteration. Return None if no such cost is known."""
     known = {each.number: each.cost_per_accepted_usd for each in yields if each.cost_per_accepted_usd is not None}
     if not known:
         return None
@@ -141,9 +141,9 @@ def draw_pairs(items: Sequence[ItemOutcome], threshold: float | None) -> Picture
     plot = Plot(height=412)
     largest = max(spots.values())
     dots: list[Markup] = []
-    # The largest dots first, so that they do not cover smaller dots
+    # The largest dots are drawn first, so that they do not cover smaller dots
     for (first, final), number in spots.most_common():
-        # The area shows the number of items. Only the smallest dots are drawn larger, so that they are visible
+        # The area of a dot is proportional to its number of items. Only dots that would be invisible are larger
         radius = max(_SMALLEST_SPOT, min(_LARGEST_SPOT, 4 * sqrt(largest)) * sqrt(number / largest))
         way = "unchanged" if abs(final - first) <= SAME else "helped" if final > first else "hurt"
         dots.append(tag("circle", cx=plot.x(first), cy=plot.y(final), r=radius, class_=way))
@@ -184,14 +184,14 @@ def _spots(items: Sequence[ItemOutcome]) -> tuple[Counter[tuple[float, float]], 
 
 
 def draw_differences(found: Comparison) -> Picture | None:
-    """Draw the differences of pass rate and mean score with their intervals. None if there are no differences."""
+    """Draw the differences of pass rate and mean score with their intervals. Return None without them."""
     kinds = (("pass rate", found.pass_rate, points), ("mean score", found.score, change))
     shown = [(name, mean, say(mean.value)) for name, mean, say in kinds if mean]
     if not shown:
         return None
     ends = [abs(end) for _, mean, _ in shown for end in (mean.value, mean.low or 0, mean.high or 0)]
     reach = ticks_to(max(ends), 2)[-1]
-    # Both directions have the same scale, so the middle of the picture is no difference
+    # Both directions have the same scale, so the middle of the picture means 0
     plot = Plot(x_min=-reach, x_max=reach, height=176, left=86)
     rows = [part for at, row in enumerate(shown) for part in _interval(plot, 48 + 46 * at, *row)]
     scale = [-reach, -reach / 2, 0, reach / 2, reach]

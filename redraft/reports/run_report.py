@@ -92,7 +92,7 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
     name, value, span = wording.row("Mean score", report.final_score)
     missing = "no scores" if value == DASH else "no interval: only one row"
     figures.append(Figure(name, value, missing if span == DASH else f"{_INTERVAL} {span}"))
-    # Its interval is in a sentence of the first section
+    # A sentence of the first section has the interval of the gain
     name, value, _ = wording.row("Gain by the loop", report.uplift.gain, wording.change)
     figures.append(
         Figure(name, value, f"first answers: {wording.score(report.uplift.first)}" if report.uplift.n else "no scores")

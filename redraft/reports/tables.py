@@ -26,12 +26,12 @@ class RunFacts:
     models: tuple[str, ...] = ()  # The generators
     evaluator_models: tuple[str, ...] = ()
     score_threshold: float | None = None  # The threshold of all items; None if they have different thresholds
-    iter_max: int | None = None  # The limit of all items; None also for a run that generates no answers
+    iter_max: int | None = None  # The limit of all items; None if they have different limits or generate no answers
     cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown
     unpriced_models: tuple[str, ...] = ()
     deleted_jobs: int = 0  # The number of deleted jobs
     saved_usd: Decimal | None = None  # What batches have saved; None for a live run
-    rounds_s: tuple[float | None, ...] = ()  # The wall time of each round of batches; None for the current round
+    rounds_s: tuple[float | None, ...] = ()  # The wall time of each round of batches; None for a round without an end
     evaluator_warnings: tuple[str, ...] = ()  # Sentences about evaluators that failed probes
 
 

@@ -13,9 +13,9 @@ from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Passage, Report, Section, ShownExample, Table
 from redraft.reports.tables import AnyTables
 
-# Rich wraps the cells of wider tables, and no table is wider than this
+# Rich wraps the cells of a table that is wider than this. No table of a report is
 _PLAIN_WIDTH = 10_000
-# The other formats show all examples, and more of their texts
+# The terminal shows only the beginnings of texts; the other formats show more of them, and all examples
 _PASSAGE_CHARS = 200
 _EXAMPLES = 3
 

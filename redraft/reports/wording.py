@@ -69,7 +69,7 @@ def money(cost: Decimal | None) -> str:
 
 def price(cost: Decimal | None) -> str:
     """Format the cost of one item or answer."""
-    # Below a dollar with three significant digits, so that the difference between similar prices is visible
+    # Prices below a dollar have three significant digits, so that similar prices can be distinguished
     if cost is None or cost == 0 or cost >= 1:
         return money(cost)
     return f"${cost:.{2 - cost.adjusted()}f}"
