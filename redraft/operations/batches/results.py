@@ -1,4 +1,4 @@
-"""Imports the results of a batch into the ledger, page by page, and makes the steps due that waited for them.
+"""Imports the results of a batch into the ledger, page by page, and makes the steps resumable that waited for them.
 
 An import that was interrupted starts anew. A call has one result, so results that are stored already change nothing.
 """
@@ -137,7 +137,7 @@ def _store_lines(
 def _store(
     services: Services, batch: BatchRecord, call_ids: Sequence[str], read: Callable[[Mapping[str, Any]], ChatReply]
 ) -> None:
-    """Store the results of some calls, and notify the workers of the steps that have all results now."""
+    """Store the results of some calls, and make the steps resumable that have all results now."""
     with services.database.read() as connection:
         found = batches.calls_by_id(connection, batch.id, call_ids)
     rows = [row for row in found if row["status"] == "started"]
@@ -184,4 +184,7 @@ def _write(
     reserved = worst_of(services, rows) if batch.reserved_nano_usd and closed else 0
     amounts = {"succeeded": len(closed) - failed, "failed": failed, "reserved_nano_usd": -reserved}
     batches.add_results(connection, batch, **amounts, saved_nano_usd=saved if closed else 0)
-    return parked_steps.return_steps(connection, outcomes, changes)
+    notify_after_commit(connection, "runs")
+    # The scheduler resumes the steps of a run that has not ended
+    at_once = not runs.is_running(connection, batch.run_id)
+    return parked_steps.return_steps(connection, outcomes, changes, at_once=at_once)

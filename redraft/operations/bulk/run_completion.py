@@ -1,8 +1,9 @@
-"""Ends a run, or a round of batches of a run, and stores the webhook delivery in the same unit of work."""
+"""Ends a run, or a round of its batches, with the webhook delivery in the same unit of work. Sends the next round."""
 
 from collections.abc import Sequence
 from typing import Literal
 
+import structlog
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -10,9 +11,12 @@ from redraft.domain.bulk.gates import Gate
 from redraft.domain.jobs.webhooks import RunEventType
 from redraft.operations.bulk.run_resources import RunCounts, RunError, RunRound, run_resource, say_progress
 from redraft.operations.resource_base import Moment, Resource, UsageTotals
-from redraft.storage.bulk import runs
+from redraft.operations.services import Services
+from redraft.storage.bulk import batches, run_items, runs
 from redraft.storage.bulk.runs import RunRecord
-from redraft.storage.jobs import webhooks
+from redraft.storage.jobs import parked_steps, webhooks
+
+log = structlog.get_logger()
 
 
 class RunGate(Resource):
@@ -98,3 +102,26 @@ def end_round(connection: Connection, run_id: str, number: int) -> None:
     event = RoundFinished.model_validate({**fields, "round": ended, "message": message, "at": ended.ended_at})
     payload = event.model_dump(mode="json")
     webhooks.add_of_run(connection, run_id, record.webhook, record.version, "run.round_finished", payload)
+
+
+def send_round(services: Services, run_id: str) -> None:
+    """Make the collected calls of a run the next round if no step of the run is left to do."""
+    with services.database.read() as connection:
+        run = runs.get(connection, run_id)
+        if run is None or run.delivery != "batch" or not _is_round_complete(connection, run):
+            return
+    with services.database.write() as connection:
+        run = runs.lock(connection, run_id)
+        if run is not None and run.status == "running" and _is_round_complete(connection, run):
+            count = batches.make_ready(connection, run_id)
+            log.info("round_ready", run_id=run_id, batches=count)
+
+
+def _is_round_complete(connection: Connection, run: RunRecord) -> bool:
+    """Whether all calls of the next round are collected: no step can be executed now, and no batch is unfinished."""
+    if parked_steps.has_working(connection, run.id) or batches.has_round_out(connection, run.id):
+        return False
+    if parked_steps.has_resumable(connection, run.id):
+        return False
+    # With a budget, more items may be affordable only when this round has results, so the round does not wait for them
+    return run.max_cost_nano_usd is not None or not run_items.has_startable(connection, run.id)

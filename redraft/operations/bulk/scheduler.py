@@ -20,7 +20,7 @@ from redraft.domain.jobs.requests import AnyRequest, ContinueJob
 from redraft.domain.jobs.states import JobKind
 from redraft.errors import FieldError, Invalid, Unavailable
 from redraft.operations.bulk.deliveries import check_batches
-from redraft.operations.bulk.run_completion import end_run
+from redraft.operations.bulk.run_completion import end_run, send_round
 from redraft.operations.calls.budgets import spent_of_run, stopped_items, worst_cost
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.jobs.lifecycle import Continuation
@@ -28,6 +28,7 @@ from redraft.operations.jobs.submit import Ready
 from redraft.operations.request_views import parse_request
 from redraft.operations.services import Services
 from redraft.operations.steps import context
+from redraft.operations.steps.leases import message_for
 from redraft.storage.bulk import batches, run_items, runs
 from redraft.storage.bulk.run_items import Slots
 from redraft.storage.bulk.runs import RunRecord
@@ -133,9 +134,10 @@ def schedule(services: Services, run_id: str) -> None:
     Raises Unavailable if the database cannot be reached.
     """
     try:
+        _resume_some(services, run_id)
         while _start_some(services, run_id):
             pass
-        _send_round(services, run_id)
+        send_round(services, run_id)
     except Unavailable:
         raise
     except Exception:
@@ -180,24 +182,17 @@ def _start_some(services: Services, run_id: str) -> bool:
     return has_room or (bool(started) and len(items) == _BATCH)
 
 
-def _send_round(services: Services, run_id: str) -> None:
+def _resume_some(services: Services, run_id: str) -> None:
+    """Resume steps whose batches have ended, until the window of the run is full."""
     with services.database.read() as connection:
-        run = runs.get(connection, run_id)
-        if run is None or run.delivery != "batch" or not _is_round_complete(connection, run):
+        if not parked_steps.has_resumable(connection, run_id):
             return
     with services.database.write() as connection:
         run = runs.lock(connection, run_id)
-        if run is not None and run.status == "running" and _is_round_complete(connection, run):
-            count = batches.make_ready(connection, run_id)
-            log.info("round_ready", run_id=run_id, batches=count)
-
-
-def _is_round_complete(connection: Connection, run: RunRecord) -> bool:
-    """Whether all calls of the next round are collected: no step can be executed now, and no batch is unfinished."""
-    if parked_steps.has_working(connection, run.id) or batches.has_round_out(connection, run.id):
-        return False
-    # With a budget, more items may be affordable only when this round has results, so the round does not wait for them
-    return run.max_cost_nano_usd is not None or not run_items.has_startable(connection, run.id)
+        room = 0 if run is None else _room(run, _count_slots(services, connection, run))
+        due = parked_steps.resume(connection, run_id, room) if room > 0 else []
+    for step in due:
+        context.notify(services, message_for(step))
 
 
 def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[JobRecord]:

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from redraft.domain.bulk.run_requests import CreateRun
 from redraft.errors import Invalid
 from redraft.operations.admin.deliveries import Deliverer
+from redraft.operations.bulk import scheduler
 from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.bulk.run_previews import preview_start
 from redraft.reports.run_report import run_report
@@ -84,3 +85,20 @@ def test_the_preview_of_a_run_has_the_price_of_batches_and_refuses_models_withou
     assert "REDRAFT_BATCH_MIN_ROWS" in preview("auto").delivery_reason
     with pytest.raises(Invalid, match="openai has no batch endpoint"):
         preview("batch", model="openai:writer")
+
+
+def test_the_end_of_a_batch_resumes_no_more_jobs_than_the_run_may_work_on(
+    batches: BatchDriver, model_server: ModelServer
+):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = batches.start(5, max_in_flight=2)
+    batches.work(run)
+    while batches.now(run).rounds[0].ended_at is None:
+        batches.deliver()
+    scheduler.schedule_all(batches.services)
+    waiting = [job_id for job_id in batches.job_ids(run) if batches.is_parked(job_id)]
+    assert len(waiting) == 3
+    # Their deadlines stand still
+    assert all(batches.row(job_id).deadline_at.year >= 9000 for job_id in waiting)
+    assert batches.run_all(run).counts.accepted == 5
+    assert len(model_server.batches()) == 2
