@@ -73,6 +73,7 @@ class FirstLines:
             return self._lines[slot]
         self._keys[slot], self._lines[slot] = key, line
         self._count += 1
+        # At least half of the slots stay free, so that the search for a slot stays short
         if 2 * self._count > len(self._keys):
             self._grow()
         return None

@@ -100,6 +100,7 @@ class _Eval:
     def _add(self, name: str, rows: list[dict[str, Any]], fields: dict[str, Any]) -> None:
         if (dataset := self._into.add_dataset(name, rows)) is None:
             return
+        # An eval samples one answer per item without revision, and the runs have to be comparable
         settings = {"iter_max": 1, **self._evaluator(), **fields}
         self._into.runs.append((dataset, self._into.add_settings(name, settings)))
 
@@ -199,6 +200,7 @@ class _Eval:
         try:
             if only.get("type") == "multi":
                 parts, total = multi_parts(only, item)
+                # The score of a rubric is divided by the sum of its weights, and so is the threshold here
                 return weighted(parts, self._multi_threshold(place, only) / total, is_hidden=self._options.is_hidden)
             parts = [part for grader in self._graders for part in self._parts(*grader, item)]
             return all_required(parts, is_hidden=self._options.is_hidden) if parts else {}
@@ -247,6 +249,7 @@ def _all_paths(value: Any) -> Iterator[FieldPath]:
             return
     elif isinstance(value, dict):
         for name, each in as_object(value).items():
+            # `source` has the items, whose texts are not templates
             if name != "source":
                 yield from _all_paths(each)
     elif isinstance(value, list):

@@ -91,6 +91,7 @@ def _string_check(grader: Fields, item: Item) -> dict[str, Any]:
         case "eq":
             return check("equals", reference)
         case "ne" | "neq":
+            # No check requires another text, so a pattern forbids an answer that consists of this text
             return check("not_regex", rf"^\s*{escaped(reference)}\s*$")
         case "like":
             return check("contains", reference)
@@ -116,6 +117,7 @@ def _only_path(grader: Fields) -> Path:
 
 def _schema_at(path: Path, reference: str) -> dict[str, Any]:
     """Return a JSON Schema for answers whose value at the path is this text, or the number or boolean of this text."""
+    # The API writes the value into a text before it compares, so the number 3 equals the text "3"
     values: list[Any] = [reference]
     try:
         spelled = ast.literal_eval(reference.capitalize() if reference in ("true", "false") else reference)

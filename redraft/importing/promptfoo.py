@@ -72,6 +72,7 @@ class _Config:
         prompts = list(self._source.prompts(self._config["prompts"]))
         tests = [self._prepared(where, test) for where, test in self._tests()]
         datasets = [(prompt.label, self._dataset(prompt, tests)) for prompt in prompts]
+        # Without a provider that can be carried over, the runs use the configured generator
         for provider in list(providers_of(self._providers(), self._findings)) or [None]:
             fields = {"iter_max": 1, **(provider.fields if provider else {}), **self._evaluator()}
             name = self._into.add_settings(name_of(provider.label if provider else "default", "provider"), fields)
@@ -217,6 +218,7 @@ class _Config:
             return fields
         found = as_object(look_up(self._config, tuple(reference.removeprefix("#/").split("/"))))
         rest = {name: value for name, value in fields.items() if name != "$ref"}
+        # No kind has this name, so the missing template is reported like an unknown kind
         return {**found, **rest} if found else {"type": f"{reference} (missing)"}
 
     def _note_evaluator(self, where: str, provider: Any) -> None:
@@ -339,6 +341,7 @@ def _messages(raw: Any) -> list[tuple[str, str]] | None:
         try:
             value = parse_yaml(raw) if start.startswith("- ") else json_of(start, "the prompt")
         except (NotCarried, ValueError) as error:
+            # Raises NotCarried for blocks, by which templates often build messages
             paths_in(raw)
             if "role" in raw:
                 raise NotCarried(f"the prompt looks like messages, but {error}") from error

@@ -67,6 +67,7 @@ def parts_of(assertion: Fields, render: Render, load: Load) -> Iterator[Part]:
         yield Part(name, _KINDS[base](value, threshold), weight)
     elif base in _NEGATED:
         yield Part(name, _NEGATED[base](value), weight)
+    # A fault always lowers the score, so a fault without weight is not possible
     elif not weight:
         raise NotCarried("a negation without weight has no counterpart")
     else:

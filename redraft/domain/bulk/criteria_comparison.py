@@ -54,6 +54,7 @@ def _shares_met(items: Sequence[ItemOutcome]) -> _Shares:
 def _compare(text: str, rates: Sequence[CriterionRate | None], shares: Sequence[_Shares]) -> ComparedCriterion:
     old, *others = [run.get(text, {}) for run in shares]
     differences = [paired_share_difference([run[row] - old[row] for row in old.keys() & run.keys()]) for run in others]
+    # A row with repeats meets the criterion if more than half of them do
     met = [{row for row, share in run.items() if share > 0.5} for run in (old, others[0])]
     both = old.keys() & others[0].keys()
     return ComparedCriterion(

@@ -44,7 +44,7 @@ def check_gates(
 
 
 def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
-    """Pass if at least the wanted share of all items was accepted.
+    """Return a result that passes if at least the wanted share of all items was accepted.
 
     Items that failed, are invalid or were not evaluated count as not accepted, because otherwise a run with many
     failures could pass. The pass rate of the report leaves such items out. The gate compares the share itself, not its
@@ -65,7 +65,7 @@ def check_pass_rate(items: Sequence[ItemOutcome], wanted: float) -> GateResult:
 
 
 def check_regression(comparison: Comparison | None) -> GateResult:
-    """Fail if a test shows that the new run is worse than its baseline.
+    """Return a result that fails if a test shows that the new run is worse than its baseline.
 
     A single row that newly fails is no regression, because answers vary. Each of these is a regression:
       - more rows newly fail than newly pass, by McNemar's exact test with p < 0.05;

@@ -42,7 +42,7 @@ class Repeats:
     flaky: int
     flaky_share: Estimate | None
     by_k: tuple[PassAtK, ...]
-    flaky_rows: tuple[FlakyRow, ...]  # The most divided first; at most 20
+    flaky_rows: tuple[FlakyRow, ...]  # At most 20 rows; those with nearly equal numbers of both verdicts come first
 
 
 def measure_repeats(items: Iterable[ItemOutcome]) -> Repeats | None:

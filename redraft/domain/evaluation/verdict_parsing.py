@@ -143,6 +143,7 @@ def _verdict(fields: ReplyMap, found: Found) -> Verdict:
         others = (found.value[key] for key in keys if plain(key) != plain(name or ""))
         return next((member for member in others if member not in (None, "")), None)
 
+    # A repair drops repeated names, so only their count in the text shows a second score.
     if fields.dimensions and found.value.times["score"] > len(fields.dimensions):
         raise UnreadableError("ambiguous", "The verdict names a score more than once.")
     dimensions = tuple(_dimension(each, found, _keys(fields, found.value, each.id)) for each in fields.dimensions)

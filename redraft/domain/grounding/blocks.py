@@ -118,7 +118,7 @@ class _Reader:
 
     @cached_property
     def _closers(self) -> dict[str, list[int]]:
-        """The length of the longest closing fence at or after each line, for each fence character.
+        """For each fence character and each line, the length of the longest closing fence at or after that line.
 
         Without this table, the search for the closing fence of each open fence would take quadratic time.
         """

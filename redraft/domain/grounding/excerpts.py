@@ -41,6 +41,7 @@ def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     spans: list[list[tuple[int, int]]] = [[] for _ in contents]
     chars_left = chars
     for each in _ranked(passages, cited_numbers(answer, len(contents))):
+        # A passage that does not fit is skipped, so that a shorter one can use the space.
         if each.end - each.start <= chars_left:
             spans[each.source].append((each.start, each.end))
             chars_left -= each.end - each.start

@@ -95,6 +95,7 @@ def write_rubric(rubric: Sequence[Any]) -> str:
     try:
         criteria = _RUBRIC.validate_python(list(rubric))
         lines = "\n".join(_line(criterion) for criterion in criteria)
+        # A text may look like a prefix or a check, so only reading the lines shows whether they mean the same rubric
         if _RUBRIC.validate_python(read_rubric(lines)) == criteria:
             return lines
     except (ValidationError, ValueError):
