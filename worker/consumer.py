@@ -126,6 +126,7 @@ class EnginePool(BasePool):
             accept_callback(os.getpid(), begun_at)
         result = target(*args, **(kwargs or {}))
         step = begun.take()
+        # A task without a step, such as the canary, has already ended
         if step is None:
             callback(result)
             return

@@ -56,6 +56,7 @@ class BatchDelivery:
 
     def _claim(self) -> BatchRecord | None:
         with self._services.database.read() as connection:
+            # A read first, because most rounds find nothing, and on SQLite each write makes other writers wait
             if not batches.has_due(connection):
                 return None
         with self._services.database.write() as connection:

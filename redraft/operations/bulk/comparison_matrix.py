@@ -107,6 +107,7 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
     rows = [MatrixRow(pair, tuple(_cell(each.get(pair.custom_id)) for each in grouped)) for pair in kept]
     rows = _sorted(rows, query.sort)[query.after : query.after + query.limit]
     counts = Counter(pair.change for pair in pairs)
+    # Texts are large, so only those of this page are read
     shown = _with_texts(services, run_ids, rows)
     return Matrix(against, notes_of(tables), sides_of(tables), shown, len(kept), counts, criteria)
 
@@ -128,6 +129,7 @@ def _kept(services: Services, run_ids: Sequence[str], pairs: Sequence[RowPair], 
         return found
     with services.database.read() as connection:
         names = [stored.rows_with_metadata(connection, runs.find(connection, each), query.metadata) for each in run_ids]
+    # One run is enough: metadata is stored with the jobs, and the jobs of another run may have been deleted
     wanted = set[str]().union(*names)
     return [pair for pair in found if pair.custom_id in wanted]
 
@@ -180,6 +182,7 @@ def _measured(cell: Cell | None, sort: Sort) -> float | None:
 
 
 def _first_low(value: float | None) -> tuple[bool, float]:
+    # Cells without a value come last
     return value is None, value or 0.0
 
 

@@ -157,6 +157,7 @@ def _finish(services: Services, dataset_id: str, reader: RowReader, bad: int) ->
     with services.database.write() as connection:
         # The version is the hash of all rows, so it is known only after the last one
         known = datasets.find_version(connection, reader.digest)
+        # Equal rows were imported before, so the rows of this import are not needed
         if known is not None:
             datasets.remove(connection, dataset_id)
             return _resource(known), False

@@ -35,6 +35,7 @@ def _remove_items(connection: Connection, run_id: str, limit: int) -> int:
     if not items:
         runs.remove(connection, run_id)
         return 0
+    # The jobs of a canceled run end after the run, so one of them may still be live
     _refuse_live(runs.remove_jobs(connection, [job_id for _, job_id in items if job_id]), run_id)
     runs.remove_items(connection, run_id, [number for number, _ in items])
     return len(items)

@@ -49,6 +49,7 @@ def make_call(
             on_delta(found["reply_text"])
         return _reused(planned, found, time.monotonic() - started_at)
     is_wrapped = wraps(schema_in(planned.body))
+    # A wrapped answer is part of a JSON text, so it is published only when the reply is whole
     stream = AnswerStream(on_delta) if on_delta and not is_wrapped else None
     model, origin = planned.chat.model, planned.chat.limit_origin
     call = ModelCall(services.providers.get(model), planned.body, timeout_s, stream, origin)
@@ -81,6 +82,7 @@ def batch_outcome(
         outcome = _failed(services, planned, error, None)
         if not is_last or not outcome.row_update:
             return outcome
+        # Stored as permanent, so that the next attempt of the step reads this failure instead of repeating the call
         final = {**outcome.row_update["error"], "retryable": False}
         return replace(outcome, row_update={**outcome.row_update, "error": final})
     return _succeeded(services, planned, reply, None)
@@ -213,6 +215,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         | ({"retryable": True} if error.is_adapted else {}),
         **spent.columns,
     }
+    # A call that the provider refused has no cost, so it must not count as a call with an unknown cost
     sums = spent.sums if unusable or may_have_cost(error.http_status) else {"calls": 1}
     return Outcome(
         planned.slot,

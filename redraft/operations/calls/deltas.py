@@ -44,6 +44,7 @@ class DeltaPublisher:
         if not text:
             return
         slot = self._slot
+        # Without the lease, another worker may publish the text of the same slot
         if self._is_ours():
             delta = Delta(slot.iteration, slot.candidate, self._attempt, self._offset, text)
             self._queue.publish_delta(slot.job_id, delta)

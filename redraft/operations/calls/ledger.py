@@ -46,10 +46,12 @@ def _open_calls(outcomes: Sequence[Outcome]) -> list[tuple[str, Mapping[str, Any
 
 def record_outcomes(connection: Connection, job_id: str, outcomes: Sequence[Outcome]) -> list[calls.ClosedCall]:
     """Close calls and add their usage to the job. This needs no lease."""
+    # Jobs are locked before calls, as in all units of work, because another order can cause a deadlock
     transitions.lock(connection, [job_id])
     closed = close_calls(connection, outcomes)
     if closed:
         transitions.add_usage(connection, job_id, unstored_usage(outcomes))
+        # A call that counted as lost has an outcome now, so the usage that was counted for it is subtracted
         counted = calls.lost_usage(each.is_free for each in closed if each.was_lost)
         transitions.add_usage(connection, job_id, {name: -amount for name, amount in counted.items()})
     return closed

@@ -158,6 +158,7 @@ def plan_call(  # noqa: PLR0913 - the facts of a row
 
 def _cache_key(chat: Chat, body: Mapping[str, Any], slot: Slot) -> str:
     """Return the key of the reply cache. Other candidates and retries have other keys, so that their replies differ."""
+    # The marks for the provider's cache do not change the reply
     sent = without_cache_marks(body)
     return hashlib.sha256(to_json([str(chat.model), sent, slot.candidate, slot.seq])).hexdigest()
 

@@ -98,6 +98,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     changed: dict[str, Any] = {"audit": None, "skip": "never" if options.skip == "auto" else options.skip}
     changed |= {"when": "before_done", "sample": 1.0, "min_answer_chars": 0}
     if "evaluator_model" in named and change.evaluation is None:
+        # The job's panel would take precedence over the evaluator that the change names
         changed["panel"] = []
     fields: dict[str, Any] = {**kept, **named, "evaluation": options.model_copy(update=changed), "cache": "off"}
     fields |= {"job_id": job.id, "iterations": numbers, "answer_schema": schema_of(before)}

@@ -231,6 +231,7 @@ def list_tunings(services: Services) -> list[Tuning]:
 
 def _find(connection: Connection, tuning_id: str) -> TuningRecord:
     record = stored.get(connection, tuning_id)
+    # The tuning of a fold only validates another tuning, so users cannot view or adopt it
     return existing(record if record and record.validates is None else None, "tuning", tuning_id)
 
 

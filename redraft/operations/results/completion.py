@@ -70,6 +70,7 @@ def observe(connection: Connection, job: JobRecord, values: Mapping[str, Any]) -
         return
     returned = best_candidate(history.iterations_of(connection, job), values["result"]["best_iteration"])
     request = readable_request(job)
+    # If a continuation has changed the sources, the request lacks the sources that the answer cites
     if returned is not None and request is not None and not _has_other_sources(connection, job, returned.number):
         observations.add(connection, _row(job, request, returned))
 
@@ -87,6 +88,7 @@ def _has_other_sources(connection: Connection, job: JobRecord, number: int) -> b
     for each in events.of_types(connection, job.id, ("iteration.started", "job.continued")):
         if each.type == "job.continued":
             has_changed = has_changed or each.data.get("sources") is not None
+        # The iteration began with the sources of this time, so only later changes count
         elif each.data["iteration"] == number:
             has_changed = False
     return has_changed

@@ -166,6 +166,7 @@ def _result(
     record = next(r for r in records if (r.number, r.candidate) == (best.iteration, best.candidate))
     schema = schema_of(request)
     read = None if schema is None else read_answer(best.answer, schema)
+    # Without a verdict it is unknown whether the answer is accepted, so `success` is None
     if best.evaluation is None:
         is_open = reason in {StopReason.ANSWERED, StopReason.EVALUATION_SKIPPED}
     else:

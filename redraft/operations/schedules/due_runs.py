@@ -90,6 +90,7 @@ def check_ended_runs(services: Services) -> None:
             log.exception("gates_not_checked", schedule_id=tick.schedule_id, run_id=tick.run_id)
             continue
         with services.database.write() as connection:
+            # Several workers may check the same run. Only the worker that stores the results first reports failed gates
             is_first = stored.store_gates(connection, tick, [result.model_dump() for result in results])
             if is_first and tick.run_id and not all(result.passed for result in results):
                 report_failed_gates(connection, tick.run_id, results)

@@ -78,6 +78,7 @@ def create_schedule(services: Services, body: CreateSchedule, *, clock: Clock = 
     check_webhook(services, body.run.webhook)
     with services.database.read() as connection:
         dataset = datasets.find(connection, body.run.dataset_id)
+    # Checked now, so that the user learns of a mistake before the time of the first run
     ensure_startable(services, dataset.id, Merger(body.run.defaults, body.run.overrides), body.run)
     gates = body.gates.model_dump()
     schedule_id = new_id("schedule")

@@ -63,6 +63,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
     settings, message = services.settings, crash.message
     with services.database.write() as connection:
         job = jobs.get(connection, message.job_id)
+        # Another worker may have finished the step since the crash
         if job is None or (job.step, job.step_no) != (message.step, message.step_no):
             return
         attempt = job.step_attempt + 1

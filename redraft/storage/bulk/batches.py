@@ -107,6 +107,7 @@ def make_ready(connection: sa.Connection, run_id: str) -> int:
 
 def cancel_of_run(connection: sa.Connection, run_id: str) -> None:
     """Mark the unfinished batches of a run as canceled, and make them due now."""
+    # Batches that still collect calls, too: only a ready batch becomes due, and only a due batch is ended
     make_ready(connection, run_id)
     is_live = sa.and_(batches.c.run_id == run_id, batches.c.status != "ended")
     connection.execute(sa.update(batches).where(is_live).values(is_canceled=True, next_at=DbNow()))
