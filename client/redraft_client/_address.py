@@ -34,7 +34,7 @@ class Address:
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError("The server's URL must have no credentials, no query and no fragment. Pass api_key=.")
         key = (api_key or os.environ.get("REDRAFT_API_KEY") or "").strip() or None
-        # The message of the HTTP client would contain the key
+        # Checked here, because the error of the HTTP client would contain the key
         if key and not _VISIBLE.fullmatch(key):
             raise ValueError("The API key contains a character that no key has. Copy it again.")
         return cls(url, key, timeout_s)

@@ -1,4 +1,4 @@
-"""The asynchronous driver: carries out steps, and leaves the event loop free while it waits."""
+"""The asynchronous driver: carries out the steps of `_protocol.py`, and leaves the event loop free while it waits."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class AsyncDriver:
-    """The only part that sends requests and sleeps."""
+    """Sends the requests and sleeps. All other code of this client is free of I/O."""
 
     def __init__(self, address: Address, http_client: httpx2.AsyncClient | None) -> None:
         self._address = address

@@ -10,12 +10,12 @@ _ENDED_JOB = frozenset({"succeeded", "failed", "canceled"})
 class ResponseModel(BaseModel):
     """A part of a response. Fields that this version of the client does not know are kept."""
 
-    # Strict, so that a text such as "yes" is not converted to a boolean
+    # With `strict`, a text such as "yes" is not converted to a boolean
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, protected_namespaces=(), populate_by_name=True)
 
 
 class JobState(ResponseModel):
-    """Properties by the status of a job. An unknown status, as of a newer server, is never a success."""
+    """Properties that follow from the status of a job. A status that only a newer server knows is never a success."""
 
     @property
     def has_ended(self) -> bool:
@@ -25,17 +25,17 @@ class JobState(ResponseModel):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the job has an answer, and the evaluation accepted it."""
+        """Whether the job has an answer that the evaluation accepted."""
         status, result = _values(self, "status", "result")
         return status == "succeeded" and result is not None and result.success is True
 
 
 class RunState(ResponseModel):
-    """Properties by the status of a run."""
+    """Properties that follow from the status of a run."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether no job of the run is running. Jobs of a canceled run can run for a moment longer."""
+        """Whether the run has ended and none of its jobs is running. Jobs of a canceled run may run on for a moment."""
         status, finished_at, counts = _values(self, "status", "finished_at", "counts")
         return status != "running" and finished_at is not None and counts.running == 0
 

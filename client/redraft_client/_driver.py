@@ -1,4 +1,4 @@
-"""The blocking driver: carries out steps. `make docs` generates this file."""
+"""The blocking driver: carries out the steps of `_protocol.py`. `make docs` generates this file."""
 
 import time
 from collections.abc import Generator
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Driver:
-    """The only part that sends requests and sleeps."""
+    """Sends the requests and sleeps. All other code of this client is free of I/O."""
 
     def __init__(self, address: Address, http_client: httpx2.Client | None) -> None:
         self._address = address

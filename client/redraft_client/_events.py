@@ -31,11 +31,11 @@ class Follower:
 
     def opened(self) -> None:
         self._fields = {}
-        # The server closes each stream after some minutes, so this is no failure. Browsers use the same pause
+        # The server closes each stream after some minutes, which is no failure, so this short pause suffices
         self.pause_s = _RECONNECT_S
 
     def answered(self, response: Response) -> None:
-        """Take a response that is no stream. Raises ApiError unless the stream is over or a retry may help."""
+        """Process a response that is no stream. Raises ApiError, except if the stream is over or a retry may help."""
         self.is_over = response.status == 204
         if not self.is_over:
             self.interrupted(response)
@@ -49,7 +49,7 @@ class Follower:
         self.pause_s = pause_s
 
     def feed(self, line: str) -> StreamedEvent | None:
-        """Take a line, and return the event that it completes."""
+        """Add a line. Return the event that this line completes, or None."""
         if line:
             name, _, value = line.partition(":")
             if name:
@@ -67,6 +67,6 @@ class Follower:
         self._failures = 0
         position = int(number) if number.isascii() and number.isdigit() else None
         self._after = self._after if position is None else position
-        # After this event, the server says at once whether there will be more
+        # After this event, the answer to the next request says whether more events will follow, so it is sent at once
         self.pause_s = 0.0 if kind == "done" else self.pause_s
         return StreamedEvent(kind, data, position)

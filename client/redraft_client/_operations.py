@@ -1,4 +1,4 @@
-"""The operations of the API as steps without I/O. Both clients carry them out."""
+"""The operations of the API as steps without I/O. The drivers of both clients carry out the steps."""
 
 import json
 import time
@@ -35,7 +35,7 @@ Rows: TypeAlias = "str | Path | bytes | BinaryIO | Iterable[Mapping[str, Any]]"
 
 
 class Operations:
-    """Builds steps with the retries of one client."""
+    """Builds the steps of operations, with the retries of one client."""
 
     def __init__(self, retries: Retries) -> None:
         self.retries = retries
@@ -110,7 +110,7 @@ class Operations:
 
 
 def path(*parts: str | int) -> str:
-    """Return the path of a resource. Ids are quoted, so that no id can name another path."""
+    """Return the path of a resource. Ids are quoted, so that an id with a slash cannot lead to another path."""
     return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
 
 

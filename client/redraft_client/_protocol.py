@@ -1,4 +1,4 @@
-"""The rules of a conversation with the server, without any I/O: requests, retries, and the reading of responses.
+"""The rules of the client for requests, retries and responses, without any I/O.
 
 An operation is a generator (`Steps`). It yields requests and pauses, receives replies, and returns its result.
 `_driver.py` carries out these steps with a blocking HTTP client, and `_async_driver.py` with an asynchronous one.
@@ -25,7 +25,7 @@ Params: TypeAlias = Mapping[str, Any]
 
 _IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 _REFUSED = 429
-# A later attempt may succeed. It is unknown whether the server has executed the request
+# A later attempt may succeed. The server may have executed the request, so only repeatable requests are sent again
 _TRANSIENT = frozenset({408, 502, 503, 504})
 _BODY_CHARS_MAX = 200
 
@@ -35,7 +35,7 @@ class Request:
     """A request, relative to the server's URL.
 
     Attributes:
-        is_repeatable: whether the server does the same if it gets the request twice.
+        is_repeatable: whether a request that arrives twice has the same effect as one request.
         wait_s: how long the server may hold the response back.
     """
 
@@ -63,7 +63,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No response. `is_sent` is false if certainly no part of the request reached the server."""
+    """Says that no response arrived. `is_sent` is false only if the request has certainly not reached the server."""
 
     message: str
     is_sent: bool
@@ -82,12 +82,12 @@ Steps: TypeAlias = Generator[Request | Sleep, Reply, T]
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """When to send a request again.
+    """Decides when to send a request again.
 
     Attributes:
         attempts: the maximum number of attempts.
-        first_pause_s: the pause after the first attempt, without a header Retry-After. It doubles with each attempt.
-        pause_max_s: the maximum pause. If the server asks for a longer one, the error is raised at once.
+        first_pause_s: the pause after the first attempt. It doubles with each attempt. A longer Retry-After counts.
+        pause_max_s: the maximum pause. If the server asks for a longer pause, the error is raised at once.
     """
 
     attempts: int = 5
@@ -105,7 +105,7 @@ class Retries:
         return pause_s if pause_s <= self.pause_max_s else None
 
     def for_waiting(self) -> "Retries":
-        """Return the retries for a client that waits for a job or a run. They outlast a restart of the server."""
+        """Return retries for the wait for a job or a run: more attempts, so that the server can restart meanwhile."""
         return self if self.attempts == 1 else replace(self, attempts=self.attempts * 3)
 
 
@@ -116,12 +116,12 @@ def _may_repeat(request: Request, reply: Response | Failure) -> bool:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of the header Retry-After, which is a number or an HTTP date; None without a valid one."""
+    """Return the seconds to wait from the header Retry-After, a number or an HTTP date; None if it is not valid."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
     until = _moment(text)
-    # The date is by the clock of the server, which may differ from the local clock
+    # The server's clock may differ from the local clock, so the date is compared with the server's own date
     now = _moment(headers.get("date", "")) or datetime.now(UTC)
     return None if until is None else max(0.0, (until - now).total_seconds())
 
@@ -135,7 +135,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def exchange(request: Request, retries: Retries, until: float = float("inf")) -> Steps[Response]:
-    """Send a request until there is a good response, and return it. Raises ApiError or ServerNotReached.
+    """Send a request until a response is successful, and return this response. Raises ApiError or ServerNotReached.
 
     No attempt begins after `until`, a time of the monotonic clock.
     """
@@ -157,7 +157,7 @@ def _is_good(response: Response) -> bool:
 
 
 def error_of(request: Request, reply: Response | Failure) -> RedraftError:
-    """Return the exception for a reply that is no success."""
+    """Return the exception for a reply that is not successful."""
     if isinstance(reply, Failure):
         return ServerNotReached(reply.message, request.idempotency_key)
     wait_s = retry_after_s(reply.headers)
@@ -189,7 +189,7 @@ def _foreign(response: Response) -> tuple[str, str]:
 
 
 def read(model: type[ModelT], response: Response) -> ModelT:
-    """Parse a response. Raises UnexpectedResponse if it is not what the API describes."""
+    """Parse a response. Raises UnexpectedResponse if the response does not match the API's description."""
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
@@ -213,7 +213,7 @@ def post(
     idempotency_key: str | None = None,
     is_repeatable: bool = False,
 ) -> Request:
-    """Build a POST request. With an idempotency key, the server does the work once, however often it arrives."""
+    """Build a POST request. With an idempotency key, the server executes it once, even if it arrives several times."""
     headers = {"Accept": "application/json"}
     if idempotency_key:
         headers["Idempotency-Key"] = idempotency_key
@@ -230,7 +230,7 @@ def new_key() -> str:
 
 
 def query(params: Params) -> tuple[tuple[str, str], ...]:
-    """Return query parameters as pairs; None leaves a parameter out, and a list repeats it."""
+    """Return query parameters as pairs. A parameter that is None is left out. A list repeats its parameter."""
     flat = {**params}
     metadata: Mapping[str, str] = flat.pop("metadata", None) or {}
     pairs = [(f"metadata.{key}", text) for key, text in metadata.items()]

@@ -51,10 +51,10 @@ class AsyncRedraft:
     Args:
         server: the server's URL, with the path under which Redraft is served; by default REDRAFT_SERVER, or
             http://127.0.0.1:8000.
-        api_key: by default REDRAFT_API_KEY. A server on loopback needs none.
-        timeout_s: the time to wait for a connection and for each response, in addition to the waiting of long polls.
+        api_key: the API key; by default REDRAFT_API_KEY. A server on loopback needs no key.
+        timeout_s: the time to wait for a connection and for each response. A long poll may take its own time longer.
         retries: when to repeat a request that failed.
-        http_client: for a proxy, certificates, or a transport of your own. You close it yourself.
+        http_client: an HTTP client with your own proxy, certificates or transport. You close it yourself.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class AsyncRedraft:
         return await self._driver.run(steps)
 
     async def submit(self, *, idempotency_key: str | None = None, **fields: Unpack[requests.GenerateAnswer]) -> Job:
-        """Submit a job that generates an answer, and return it at once. Await it with `jobs.wait`."""
+        """Submit a job that generates an answer, and return the job at once. `jobs.wait` waits for its end."""
         request = post("/v1/generate-answer", fields, idempotency_key=idempotency_key or new_key())
         return await self._run(self._operations.fetch(request, Job))
 
     async def submit_evaluation(
         self, *, idempotency_key: str | None = None, **fields: Unpack[requests.EvaluateAnswer]
     ) -> Job:
-        """Submit a job that evaluates a given answer, and return it at once."""
+        """Submit a job that evaluates a given answer, and return the job at once."""
         request = post("/v1/evaluate-answer", fields, idempotency_key=idempotency_key or new_key())
         return await self._run(self._operations.fetch(request, Job))
 
@@ -130,7 +130,7 @@ class AsyncRedraft:
         return await self._run(self._operations.fetch(request, JobEstimate))
 
     async def refine_question(self, **fields: Unpack[requests.RefineQuestion]) -> Refinement:
-        """Let a model draft a job from a rough question. The request is not repeated after it was sent."""
+        """Let a model draft a job from a rough question. After the request was sent, it is never repeated."""
         return await self._run(self._operations.fetch(post("/v1/refine-question", fields), Refinement))
 
     async def models(self) -> ModelList:
@@ -158,8 +158,8 @@ class AsyncRedraft:
     ) -> Response:
         """Send any request, and return the response with its status and its headers.
 
-        The body is `json`, or else `content`. A POST request is only repeated if it is repeatable, or has an
-        Idempotency-Key.
+        The body is `content`, or else `json`. A POST request that may have arrived is repeated only with
+        `is_repeatable` or a header Idempotency-Key.
         """
         made = post(path, json, params)
         sent = {**made.headers, **(headers or {})}
@@ -210,7 +210,7 @@ class AsyncJobs(_Part):
         return self._driver.follow(Follower(path("jobs", job_id, "events"), after, self._operations.retries))
 
     async def event_page(self, job_id: str, *, after: int = 0) -> EventPage:
-        """Get the stored events after a number, without waiting. A page after the end has no data."""
+        """Get the stored events after the number `after`, without waiting. After the last event, a page has no data."""
         return await self._run(self._operations.event_page(job_id, after))
 
     async def cancel(self, job_id: str) -> Job:
@@ -218,7 +218,7 @@ class AsyncJobs(_Part):
         return await self._run(self._operations.fetch(request, Job))
 
     async def continue_(self, job_id: str, **fields: Unpack[requests.ContinueJob]) -> Job:
-        """Let an ended job make further iterations. The request is not repeated after it was sent."""
+        """Let an ended job make further iterations. After the request was sent, it is never repeated."""
         return await self._run(self._operations.fetch(post(path("jobs", job_id, "continue"), fields), Job))
 
     async def rescore(
@@ -301,7 +301,7 @@ class AsyncRuns(_Part):
         return await self._run(self._operations.fetch(get("/v1/runs", {"limit": limit, "after": after}), RunPage))
 
     async def items(self, run_id: str, **filters: Unpack[requests.ListRunItems]) -> RunItemPage:
-        """List items with their results; `status`, `limit`, and `after=page.next_cursor`."""
+        """List items with their results. Filters: `status` and `limit`; `after=page.next_cursor` continues."""
         return await self._run(self._operations.fetch(get(path("runs", run_id, "items"), filters), RunItemPage))
 
     async def results(self, run_id: str, format: Literal["jsonl", "csv"] = "jsonl", *, bom: bool = False) -> str:
@@ -329,7 +329,7 @@ class AsyncRuns(_Part):
         return await self._run(self._operations.fetch(post(path("runs", run_id, "cancel"), is_repeatable=True), Run))
 
     async def resume(self, run_id: str, **fields: Unpack[requests.ResumeRun]) -> Run:
-        """Execute the open items of an ended run. The request is not repeated after it was sent."""
+        """Execute the open items of an ended run. After the request was sent, it is never repeated."""
         return await self._run(self._operations.fetch(post(path("runs", run_id, "resume"), fields), Run))
 
     async def delete(self, run_id: str) -> None:
@@ -340,7 +340,7 @@ class AsyncRatings(_Part):
     """Ratings of evaluations by people."""
 
     async def rate(self, job_id: str, iteration: int, **fields: Unpack[requests.RateEvaluation]) -> Rating:
-        """Rate an evaluation. A later rating by the same key replaces an earlier one."""
+        """Rate an evaluation. A later rating with the same API key replaces the earlier rating."""
         request = post(path("jobs", job_id, "iterations", iteration, "ratings"), fields, is_repeatable=True)
         return await self._run(self._operations.fetch(request, Rating))
 

@@ -33,7 +33,7 @@ class ApiError(RedraftError):
         errors: for an invalid request, the place and the code of each error.
         request_id: the id of the request in the server's log.
         retryable: whether the same request may succeed later.
-        retry_after_s: the time to wait that the server asked for.
+        retry_after_s: the time that the server asked to wait before a retry.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class ApiError(RedraftError):
 class ServerNotReached(RedraftError):
     """No complete response arrived: no connection, a timeout, or a connection that was cut.
 
-    A request that creates something may have arrived. Repeat it with `idempotency_key`, and nothing is created twice.
+    A request that creates something may have arrived. Repeat it with `idempotency_key`, so that nothing is created
+    twice.
     """
 
     def __init__(self, message: str, idempotency_key: str | None = None) -> None:
@@ -76,7 +77,7 @@ class UnexpectedResponse(RedraftError):
 
 
 class JobFailed(RedraftError):
-    """A job ended without an answer, or without the verdict that was asked for. `job` is the job."""
+    """A job ended without an answer, or without the requested verdict. `job` is the ended job."""
 
     def __init__(self, job: "Job", message: str) -> None:
         self.job = job
@@ -84,7 +85,7 @@ class JobFailed(RedraftError):
 
 
 class WaitTimeout(RedraftError):
-    """The wait timed out. The job or run continues, and can be awaited again. `last` is its last known state."""
+    """The wait timed out. The job or run continues, so you can wait again. `last` is its last known state."""
 
     def __init__(self, last: "Job | Run", timeout_s: float) -> None:
         self.last = last

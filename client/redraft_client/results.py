@@ -1,4 +1,4 @@
-"""Results that the client composes of several parts of the API."""
+"""Results that the client builds from responses of the API."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +12,10 @@ class Answer:
 
     Attributes:
         text: the answer.
-        success: whether the evaluation accepted it; None if it was not evaluated. An answer that was not accepted is
-            the best one found.
-        score: its score, from 0 to 1; None if no evaluation was usable.
-        job: the whole job: stop reason, citations, usage, warnings.
+        success: whether the evaluation accepted the answer; None if it was not evaluated. If no answer was accepted,
+            `text` is the best answer.
+        score: the score of the answer, from 0 to 1; None if no evaluation was usable.
+        job: the whole job, with its stop reason, citations, usage and warnings.
     """
 
     text: str

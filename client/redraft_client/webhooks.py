@@ -1,4 +1,4 @@
-"""Verifies deliveries of webhooks, which are signed by Standard Webhooks 1.0."""
+"""Verifies deliveries of webhooks, whose signatures follow Standard Webhooks 1.0."""
 
 import base64
 import binascii
@@ -29,15 +29,16 @@ WebhookBody: TypeAlias = JobWebhookBody | RunWebhookBody | OtherWebhookBody
 
 
 def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str, *, tolerance_s: float = 300.0) -> WebhookBody:
-    """Verify a delivery, and return its content. Raises InvalidSignature if your Redraft did not send it.
+    """Verify a delivery, and return its content. Raises InvalidSignature if your Redraft server did not sign it.
 
     Args:
         body: the bytes as they arrived. JSON that was parsed and written again has another signature.
         headers: the headers of the request; the case of their names does not matter.
         secret: REDRAFT_WEBHOOK_SECRET of the server; several secrets are separated by spaces.
-        tolerance_s: the maximum difference between the clocks. An older delivery could be sent again by somebody else.
+        tolerance_s: the maximum difference between the delivery's time and this clock, because somebody could send an
+            old delivery again.
 
-    Deliveries arrive at least once: ignore a `webhook-id` that you have already processed.
+    A delivery may arrive more than once: ignore a `webhook-id` that you have already processed.
     """
     found = {name.lower(): value for name, value in headers.items()}
     message_id, timestamp, given = (found.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))

@@ -1,6 +1,6 @@
-"""Embedded mode: broker and worker as children of this process, over one data folder.
+"""Embedded mode: broker and worker run as children of this process, and share one data folder.
 
-It is on if `REDRAFT_BROKER_URL` is empty: `stack` upgrades the schema and starts Valkey and one worker. Otherwise
+The mode is on if `REDRAFT_BROKER_URL` is empty: `stack` upgrades the schema and starts Valkey and one worker. Otherwise
 `stack` starts nothing. It never upgrades a database that `REDRAFT_DATABASE_URL` names.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 def stack(
     settings: "Settings", *, worker_log: "Path | None" = None, signals: "StopSignals | None" = None
 ) -> "Generator[Stack]":
-    """Run broker and worker within the block. Raises Unavailable if the broker or the database cannot be used.
+    """Run broker and worker during the block. Raises Unavailable if the broker or the database cannot be used.
 
     Args:
         settings: the settings of the stack.
-        worker_log: the file for the output of the worker; None: our standard error.
-        signals: the first signal ends the wait for the broker, so that the block begins without one. The second signal
-            ends the grace period of the worker.
+        worker_log: the file for the output of the worker; None: the standard error of this process.
+        signals: the first signal ends the wait for the broker, so that the block begins without a broker. The second
+            signal ends the grace period of the worker.
     """
     # A module-level import would slow down the start of the guard, which is a module of this package
     from redraft.embedded.stacks import Stack

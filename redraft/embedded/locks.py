@@ -47,9 +47,9 @@ class FolderLock:
 
 @contextmanager
 def only_server(data_dir: Path) -> Generator[Callable[[str], None]]:
-    """Be the only `serve` of a data folder. Yields a function that publishes the URL.
+    """Make this process the only `redraft serve` of a data folder. Yields a function that publishes the URL.
 
-    Raises Conflict, with the URL and the pid of the other process, if another one serves the folder.
+    If another process already serves the folder, raises Conflict with the URL and the pid of that process.
     """
     path = data_dir / "serve.json"
     lock = FolderLock(path)

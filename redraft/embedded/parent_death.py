@@ -1,6 +1,6 @@
-"""Lets the child processes of a stack notice the end of their parent, also after SIGKILL.
+"""Lets the child processes of a stack notice the end of their parent, even if SIGKILL ends the parent.
 
-The standard input of a child is a pipe. Only the parent has the other end, so the kernel closes it with the parent.
+A child's standard input is a pipe. Only the parent has the other end, so the kernel closes it when the parent ends.
 """
 
 import os
@@ -14,32 +14,33 @@ from pathlib import Path
 EMBEDDED = "--embedded"
 BEGIN = b"begin\n"
 _PULSE = "--pulse="
-# The guard waits this many times `frozen_after_s`, so that a process that can still log its threads and exit does so
+# The guard waits for `frozen_after_s` multiplied by this. If a frozen process can still log its threads and exit by
+# itself, it does so before
 SILENCE_TIMES = 1.5
 
 
 def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None, *, silent_s: float = 0) -> list[str]:
-    """The command line of a guard, which runs the command and ends it after the end of this process.
+    """Return the command line of a guard, which runs the command, and ends it when this process has ended.
 
     Args:
         command: the program and its arguments. It shares the standard input of the guard.
         grace_s: the time between SIGTERM and SIGKILL.
         lock: a file that stays locked while the command runs.
-        silent_s: after this time without a sign of life the command is killed; 0: never. The time begins with the first
-            sign of life.
+        silent_s: the command is killed after this time without a sign of life; 0: never. The time is first measured
+            after the first sign of life.
     """
     guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s), str(silent_s)]
     return [*guard, *command]
 
 
 def pulse_of(arguments: Sequence[str]) -> int | None:
-    """The file descriptor for the signs of life of a guarded command; None if the guard expects no signs of life."""
+    """Return the file descriptor for the signs of life of a guarded command; None if the guard expects none."""
     found = [each.removeprefix(_PULSE) for each in arguments if each.startswith(_PULSE)]
     return int(found[0]) if found else None
 
 
 def await_begin() -> bool:
-    """Wait until the parent has upgraded the schema. False if the parent has ended before."""
+    """Wait until the parent has upgraded the schema. Return False if the parent ends before."""
     return bool(os.read(0, len(BEGIN)))
 
 

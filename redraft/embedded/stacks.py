@@ -1,6 +1,6 @@
 """Runs the embedded stack of a data folder. One process owns broker and worker, and other processes use them.
 
-When the owner ends, another process starts a broker and a worker. No job is lost, since all are in the database.
+When the owner ends, another process starts a broker and a worker. No job is lost, since the database has all jobs.
 """
 
 import json
@@ -55,7 +55,7 @@ class Stack:
         return self._folder_lock.is_held
 
     def open(self) -> None:
-        """Start or join the stack, and wait until the broker answers or a signal comes. The worker may still start."""
+        """Start or join the stack. Wait until the broker answers, but not for the worker. A signal ends the wait."""
         prepare_folders(self._settings)
         self._start_if_free()
         self._upgrade()
@@ -64,7 +64,7 @@ class Stack:
         self._watcher.start()
 
     def ensure(self) -> None:
-        """Take over if the owner has ended. A thread also calls this several times a second."""
+        """Start broker and worker if their owner has ended. A thread also calls this several times a second."""
         if self._settings.is_embedded_broker and self._start_if_free():
             self._begin()
 
@@ -95,10 +95,10 @@ class Stack:
 
     def _worker_command(self) -> list[str]:
         return guarded(
-            # With -P, Python does not start a file `worker.py` in the current folder
+            # With -P, Python ignores a file `worker.py` in the current folder
             [sys.executable, "-P", "-m", "worker", EMBEDDED],
             self._settings.shutdown_grace_s + _WORKER_SLACK_S,
-            # With the lock, a new worker starts only after the end of the previous one, and can take over its leases
+            # The lock lets a new worker start only after the end of the previous one, whose leases it then takes over
             self._settings.data_dir.absolute() / "worker.lock",
             silent_s=SILENCE_TIMES * self._settings.frozen_after_s,
         )
@@ -106,7 +106,7 @@ class Stack:
     def _upgrade(self) -> None:
         if self._settings.database_url:
             return
-        # Imported here, because the child processes can start during the import
+        # Imported here, so that the child processes start during the import
         from redraft.storage.engine import schema
         from redraft.storage.engine.unit_of_work import Database
 
@@ -145,14 +145,14 @@ def _log_end(path: Path) -> str:
 
 
 def environment_for_child(settings: Settings) -> dict[str, str]:
-    """The environment that gives a child the same settings, including settings from options or code."""
+    """Return an environment that gives a child the same settings, including those from options or code."""
     plain = Settings()
     changed = {
         name: _as_text(settings, name)
         for name in Settings.model_fields
         if getattr(settings, name) != getattr(plain, name)
     }
-    # Always set: an empty variable counts as unset, and the child would read the value in its `.env` file
+    # Always set. If these variables were empty, they would count as unset, and the child would read its `.env` file
     changed |= {
         "data_dir": str(settings.data_dir.absolute()),
         "broker_url": settings.effective_broker_url,

@@ -1,4 +1,4 @@
-"""Records the signals that stop a server, and gives its exit code."""
+"""Records the signals that stop a server, and decides about its exit code."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ _INTERRUPTED = 130
 class StopSignals:
     """SIGTERM and SIGINT in the order of their arrival. The first one stops the server, the second one ends its wait.
 
-    The handler raises nothing. Python runs it between any two instructions, and an exception there could leave a lock
-    held, or a callback of a library could swallow it or turn it into another error.
+    The handler raises nothing. Python runs it between any two instructions. An exception there could leave a lock
+    held, and a callback of a library could ignore the exception or turn it into another error.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class StopSignals:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a second signal came: calls in flight get no more time."""
+        """Whether a second signal has come. If so, calls in flight get no more time."""
         return len(self._received) > 1
 
     @property
@@ -36,7 +36,7 @@ class StopSignals:
     def receive(self, number: int, frame: FrameType | None) -> None:
         self._received.append(number)
         if len(self._received) > 2:
-            # The stop itself may hang. The children end when the kernel closes their lifelines
+            # The stop itself may hang. When this process exits, the kernel closes its pipes, and the children end
             os._exit(self.exit_code)
         if self.on_signal is not None:
             self.on_signal(number, frame)

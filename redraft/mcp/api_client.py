@@ -12,7 +12,7 @@ class ToolError(Exception):
 
 
 class ApiClient:
-    """The API, with the headers that each request of this caller needs."""
+    """Sends requests to the API with the headers of one caller."""
 
     def __init__(self, client: httpx2.AsyncClient, headers: Mapping[str, str] | None = None) -> None:
         self._client = client

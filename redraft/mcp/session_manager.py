@@ -14,7 +14,7 @@ from redraft.mcp.tool_server import build
 async def manager(
     app: Any, passed_on: Sequence[str], max_body_bytes: int
 ) -> AsyncGenerator[StreamableHTTPSessionManager]:
-    """Run a session manager. Its tools send requests to `app`, with the caller's headers in `passed_on`."""
+    """Run a session manager. Its tools send requests to `app`, with the caller's headers that `passed_on` names."""
     async with in_process_client(app) as client:
         server = build(client, passed_on)
         served = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=max_body_bytes)

@@ -12,7 +12,7 @@ from uvicorn.importer import import_from_string
 from redraft.mcp.tool_server import build
 from redraft.settings import Settings
 
-# A draft takes as long as a model call, and a poll is shorter
+# The longest request is a draft, which takes as long as a model call
 _TIMEOUT = httpx2.Timeout(300, connect=10)
 
 

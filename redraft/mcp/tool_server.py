@@ -20,7 +20,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 def build(client: httpx2.AsyncClient, passed_on: Sequence[str] = ()) -> Server[Any]:
-    """Build the server. Its tools send requests by `client`, with the caller's headers in `passed_on`."""
+    """Build the server. Its tools send requests by `client`, with the caller's headers that `passed_on` names."""
 
     async def list_tools(_context: Context, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=_described_tools())
@@ -66,7 +66,7 @@ def _described(tool: Tool) -> types.Tool:
 def _headers_of(context: Context, passed_on: Sequence[str]) -> dict[str, str]:
     received: Mapping[str, str] = context.request.headers if context.request else {}
     headers = {name: received[name] for name in passed_on if name in received}
-    # On stdio, a host has no headers
+    # A host on stdio sends no headers, but may send a traceparent in the metadata of a call
     trace = (context.meta or {}).get("traceparent")
     parent = read_traceparent(trace) if isinstance(trace, str) else None
     return {**headers, "traceparent": str(parent)} if parent else headers

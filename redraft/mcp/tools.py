@@ -20,7 +20,7 @@ from redraft.operations.jobs.resources import Job
 Report = Callable[[int, str], Awaitable[None]]
 """Sends a progress notification: the number of an event of the job, and its message."""
 
-# Proxies close requests that are silent for longer
+# Proxies close requests without a response after a longer time
 _POLL_S = 20
 # Many hosts give up on a tool after 60 s
 _WAIT_S = 50
@@ -35,7 +35,7 @@ def _part_of(model: type[BaseModel], name: str, *fields: str, base: type[BaseMod
     return create_model(name, __base__=base, **parts)
 
 
-# The schemas are a part of each prompt of a host, so rarely used fields are left out. The API accepts them all the same
+# A host sends the schemas with each of its prompts, so rarely used fields are left out. The API still accepts them
 _EVALUATION = ("instruct", "resp_format", "eval_crit", "rubric", "profile", "reference", "sources", "score_threshold")
 _GENERATION = (*_EVALUATION, "model", "iter_max", "candidates", "answer_schema", "system_instructions")
 _COMMON = ("evaluator_model", "limits", "metadata")
@@ -139,7 +139,7 @@ async def _report_events(api: ApiClient, path: str, seen: int, report: Report) -
 
 
 def _checked(model: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """Validate the arguments that are no body of the API. Raises ToolError with a line for each wrong argument."""
+    """Validate arguments that the API does not validate. Raises ToolError with a line for each wrong argument."""
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
@@ -157,7 +157,7 @@ def _state(job: Mapping[str, Any], model: type[BaseModel] = JobState) -> dict[st
 
 
 class Tool(NamedTuple):
-    """A tool. `changes` says whether it changes anything in Redraft."""
+    """A tool. `changes` says whether the tool changes anything in Redraft."""
 
     name: str
     title: str

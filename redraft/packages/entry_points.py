@@ -1,7 +1,7 @@
-"""What installed Python packages add to Redraft: checks, profiles and providers, by the entry points of packages.
+"""Loads checks, profiles and providers that installed Python packages add to Redraft by their entry points.
 
-An administrator installs packages. No request can load one. A package that cannot be loaded is reported, and the other
-parts work without it.
+Only an administrator can add a package, by installing it; no request can. A package that cannot be loaded is reported,
+and everything else works without it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ GROUPS: tuple[Group, ...] = ("redraft.checks", "redraft.profiles", "redraft.prov
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One entry point. `loaded` is its object; it is None if `error` says why it cannot be used."""
+    """One entry point. `loaded` is its object, or None if `error` says why the entry point cannot be used."""
 
     group: Group
     name: str
@@ -25,7 +25,7 @@ class Extension:
     error: str | None = None
 
 
-@cache  # the installed packages of a process do not change
+@cache  # the installed packages do not change while a process runs
 def extensions(group: Group) -> Mapping[str, Extension]:
     """Load the entry points of a group, by name. Never raises."""
     found: dict[str, Extension] = {}

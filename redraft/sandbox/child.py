@@ -1,7 +1,7 @@
 """`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
 
-Standard input is a socket. A message is a length and a JSON text; a request begins with its CPU limit. The kernel
-closes the socket with the parent, and kills a child at its CPU limit, so no child outlives its parent for long.
+Standard input is a socket. A message is a length and a JSON text; a request begins with its CPU limit. When the parent
+ends, the kernel closes the socket. It kills a child at its CPU limit. So no child outlives its parent for long.
 """
 
 import json
@@ -35,7 +35,7 @@ def main() -> None:
             signal.setitimer(signal.ITIMER_PROF, cpu_s)
             try:
                 outcome = _outcome(json.loads(request))
-            except BaseException:  # noqa: BLE001 - also a panic of native code
+            except BaseException:  # noqa: BLE001 - a panic of native code is no Exception
                 # SIGABRT tells the parent that the computation ended this process. Another exit means a failed start
                 os.abort()
             signal.setitimer(signal.ITIMER_PROF, 0)

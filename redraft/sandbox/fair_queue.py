@@ -1,4 +1,4 @@
-"""A bounded queue for a few slots that is fair between kinds of requests."""
+"""A bounded queue of requests that wait for a few slots. Kinds of requests take turns, so none waits for all others."""
 
 import threading
 from collections import OrderedDict, deque
@@ -35,7 +35,7 @@ class FairQueue:
 
     @contextmanager
     def slot(self, kind: bytes) -> Generator[None]:
-        """Hold a slot within the block. Raises Busy if none becomes free in time, or too many requests wait."""
+        """Hold a slot within the block. Raises Busy if too many requests wait, or if no slot becomes free in time."""
         turn = self._enter(kind)
         if turn is not None and not turn.wait(self._wait_s) and self._leave_queue(kind, turn):
             raise Busy
@@ -57,7 +57,7 @@ class FairQueue:
             return turn
 
     def _leave_queue(self, kind: bytes, turn: threading.Event) -> bool:
-        """Leave the queue. Returns False if the request has just got a slot."""
+        """Leave the queue. Return False if the request has got a slot just now."""
         with self._lock:
             if turn.is_set():
                 return False

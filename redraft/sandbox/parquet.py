@@ -1,8 +1,8 @@
-"""`python -I -m redraft.sandbox.parquet header|rows`: unpacks the Parquet file that is its standard input.
+"""`python -I -m redraft.sandbox.parquet header|rows`: reads a Parquet file from standard input.
 
-It writes one JSON value per line: an array with the names of the columns, or an object for each row, or a string with
-the error of the file. A small file can unpack to any size, so the kernel limits the memory of this process, and the CPU
-time of each batch of rows.
+The process writes one JSON value per line: an array with the names of the columns, or an object for each row, or a
+string with the error of the file. A small file can unpack to any size, so the kernel limits the memory of this process,
+and the CPU time of each batch of rows.
 """
 
 import json
@@ -49,7 +49,7 @@ def _start_clock() -> None:
 
 
 def _batch_rows(file: Any) -> int:
-    """The number of rows in a batch of bounded size, from the sizes in the metadata of the file."""
+    """Return the number of rows for a batch of bounded size, by the sizes in the metadata of the file."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     largest = max((group.total_byte_size / max(1, group.num_rows) for group in groups), default=0)
     return max(1, min(_BATCH_ROWS_MAX, int(_BATCH_BYTES / max(1, largest))))

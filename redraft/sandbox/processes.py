@@ -1,4 +1,4 @@
-"""Runs validations in child processes, and caches the outcomes."""
+"""Validates values in child processes, and caches the outcomes."""
 
 import atexit
 import contextlib
@@ -41,11 +41,11 @@ class LimitExceeded(Exception):  # noqa: N818 - a fact about a value, not an err
 
 
 class Processes:
-    """A few child processes in two lanes. A child is started on first use, and again after it was killed.
+    """Child processes in two lanes: a quick lane and a slow lane. A child is started on first use, and after a kill.
 
     Each request may use a tenth of a second of CPU time in the quick lane. A slower request moves to the slow lane, so
-    that it delays only slow requests. In both lanes the schemas take turns, so that no job waits for all answers of
-    another job.
+    that it delays only slow requests. In both lanes requests with different schemas take turns, so that no job waits
+    for all answers of another job.
 
     Outcomes are cached, because an answer is validated when it arrives, when it is evaluated, and at the end.
     """
@@ -93,7 +93,7 @@ class Lane:
             self._idle.put(None)
 
     def compute(self, kind: bytes, data: bytes) -> dict[str, Any] | None:
-        """The outcome of a request; None if it reached a limit. Raises Busy if no child is free in time."""
+        """Return the outcome of a request; None if it reached a limit. Raises Busy if no child is free in time."""
         with self.turns.slot(kind):
             child = self._idle.get_nowait()
             kept = None
@@ -116,7 +116,7 @@ class Lane:
                 self._idle.put(kept)
 
     def _end(self, child: "_Child", error: Exception) -> bool:
-        """End a child without an outcome, and return whether a limit had ended it before.
+        """End a child that has given no outcome. Return whether a limit had ended the child before.
 
         Raises Busy if the child reached `_WALL_S` before its CPU limit, since it was stopped or got little CPU time.
         """
@@ -140,7 +140,8 @@ class _Child:
             with contextlib.ExitStack() as files:
                 files.enter_context(ours)
                 with theirs:
-                    # The environment is empty, since ours has keys. The output is hidden, since crashes are expected
+                    # The environment is empty, since that of this process has keys. Crashes are expected, so the
+                    # output is hidden
                     self._process = subprocess.Popen(
                         [sys.executable, "-I", "-m", "redraft.sandbox.child"],
                         env={},
@@ -172,7 +173,7 @@ class _Child:
         return data
 
     def end(self) -> bool:
-        """Kill the child, and return whether the computation had ended it before."""
+        """Kill the child. Return whether its computation had ended it before."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)

@@ -32,7 +32,7 @@ def is_valid(
 def first_errors(
     schema: Mapping[str, Any], value: Any, most: int, *, pattern_bytes_max: int = PATTERN_BYTES_MAX
 ) -> list[SchemaViolation]:
-    """The first validation errors of a value. Raises the errors of `is_valid`."""
+    """Return the first validation errors of a value. Raises the same errors as `is_valid`."""
     outcome = _compute(schema, value, pattern_bytes_max, errors_max=most)
     return [SchemaViolation(message, tuple(path)) for message, path in outcome["errors"]]
 

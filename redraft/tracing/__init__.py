@@ -1,4 +1,4 @@
 """Exports the traces of jobs by OpenTelemetry (docs/tracing.md).
 
-The trace of a job is made from its rows when it has ended. So it is complete, even if several workers executed the job.
+A trace is made from the job's rows when the job has ended. So it is complete, even if several workers executed the job.
 """

@@ -1,7 +1,7 @@
 """Makes the trace of a job from its rows: a span for the job, its iterations and its calls, and an event per verdict.
 
-The ids of spans are made from the ids of the rows, so each export of a trace, by any process, has the same ids.
-The names are those of the semantic conventions for generative AI; own attributes begin with `redraft.`.
+The ids of spans are hashes of the ids of the rows, so each export of a trace, by any process, has the same ids. The
+names follow OpenTelemetry's semantic conventions for generative AI. Redraft's own attributes begin with `redraft.`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _TEXT_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span. `error` is the code of its error."""
+    """A span. `error` is the code of its error, or None."""
 
     name: str
     span_id: int
@@ -50,7 +50,7 @@ class EvaluationEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The spans of one part of a job: from its start, or from a continuation, to its end."""
+    """The spans of one part of a job. A part begins with the job or with a continuation, and goes to the next end."""
 
     trace_id: int
     spans: list[Span] = field(default_factory=list[Span])
@@ -70,7 +70,7 @@ class _Part(NamedTuple):
 
 
 def read_trace(database: Database, job_id: str, continuation: int, *, with_content: bool) -> Trace | None:
-    """Return the trace of a part of a job; None if its caller does not sample it, or the job was deleted."""
+    """Return the trace of a part of a job; None if the caller of the API does not sample it, or the job was deleted."""
     with database.read() as connection:
         job = jobs.get(connection, job_id)
         if job is None:
@@ -111,7 +111,7 @@ def _part_of(
     if not ends:
         return None
     own = [row for row in rows if start <= row["started_at"] and not (following and row["started_at"] >= following[0])]
-    # An iteration belongs to the part that wrote or evaluated it
+    # An iteration belongs to each part that wrote or evaluated its answer
     numbers = {row["iteration"] for row in own}
     iterations = [
         each for each in records if each.number in numbers or start <= each.created_at <= max(start, ends[-1].at)
@@ -281,7 +281,7 @@ def _message(role: str, content: Any) -> dict[str, Any]:
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
-    """Return the texts of a message. Of images and documents, only the kind is kept."""
+    """Return the parts of a message. An image or a document becomes a part with only its type."""
     if isinstance(content, list):
         members = [_mapping(each) for each in cast("list[Any]", content)]
         return [

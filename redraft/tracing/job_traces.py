@@ -1,4 +1,4 @@
-"""Exports traces in a thread of its own, so that no step waits for it. Without an endpoint, nothing is imported."""
+"""Exports traces in a separate thread, so that no step waits. If no endpoint is set, OpenTelemetry is not imported."""
 
 import contextlib
 import queue
@@ -20,15 +20,15 @@ log = structlog.get_logger()
 
 _WAITING_MAX = 10_000
 _BATCH = 50
-# A worker that is stopped, or whose job is canceled, records its last replies in this time
+# The export of a trace waits for this time, in which a stopped worker, or one with a canceled job, records last replies
 _SETTLE_S = 0.5
-# A command that runs its own worker gives it a limited time to stop. This must not be longer
+# Must not exceed the time that a command with its own worker gives the worker to stop
 _LAST_EXPORTS_S = 4.0
 _QUIET_S = 60.0
 
 
 def open_traces(settings: Settings, database: Database) -> "JobTraces | None":
-    """Return the exporter of traces; None if there is no endpoint, or the extra is not installed."""
+    """Return the exporter of traces; None if no endpoint is set, or the extra is not installed."""
     if not settings.otel_exporter_otlp_endpoint:
         return None
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
@@ -53,7 +53,7 @@ class JobTraces:
         self._warned_at = 0.0
 
     def export(self, job_id: str, continuation: int) -> None:
-        """Export the trace of a job from its start, or from the start of a continuation, to its end. Never waits."""
+        """Queue the trace of a job from its start, or from the start of a continuation, to its end. Never waits."""
         try:
             self._ended.put_nowait((job_id, continuation, time.monotonic() + _SETTLE_S))
         except queue.Full:
@@ -62,20 +62,20 @@ class JobTraces:
         self.start()
 
     def start(self) -> None:
-        """Start the thread, if it has not started. A worker does so at once, because the thread imports the SDK."""
+        """Start the thread once. A worker calls this at its start, because the thread's import takes a second."""
         with self._lock:
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
-        """Export the traces that wait, for a few seconds at most."""
+        """Export the queued traces, for a few seconds at most."""
         with self._lock:
             self._closing.set()
         if self._thread is None:
             return
         self._thread.join(_LAST_EXPORTS_S)
-        # The caller closes the database next
+        # The thread must read no more traces, because the caller closes the database next
         self._is_given_up = True
         exporter = self._exporter
         if exporter is not None:
@@ -122,12 +122,12 @@ class JobTraces:
 
         try:
             return read_trace(self._database, job_id, continuation, with_content=self._settings.trace_content)
-        except Exception as error:  # noqa: BLE001 - the traces of other jobs are exported all the same
+        except Exception as error:  # noqa: BLE001 - the traces of other jobs must still be exported
             self._warn("traces_not_exported", reason=f"{type(error).__name__}: {error}")
             return None
 
     def _warn(self, event: str, reason: str) -> None:
-        """Log a warning, but not more than one in a minute."""
+        """Log a warning, at most once a minute."""
         now = time.monotonic()
         if now - self._warned_at >= _QUIET_S or not self._warned_at:
             self._warned_at = now

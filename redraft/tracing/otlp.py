@@ -1,4 +1,4 @@
-"""Sends traces to an OTLP receiver by the SDK of OpenTelemetry, which the extra `otel` installs."""
+"""Sends traces to an OTLP receiver with the SDK of OpenTelemetry, which the extra `otel` installs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,13 +32,13 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class OtlpExporter:
-    """Exports spans, and evaluation results as log records. The variables of OpenTelemetry set the other options."""
+    """Exports spans, and evaluation results as log records. OpenTelemetry's own variables set further options."""
 
     def __init__(self, settings: Settings) -> None:
         base, headers = settings.otel_exporter_otlp_endpoint.rstrip("/"), settings.trace_headers
         self._spans = OTLPSpanExporter(endpoint=f"{base}/v1/traces", headers=headers)
         logs = OTLPLogExporter(endpoint=f"{base}/v1/logs", headers=headers)
-        # Some receivers take no log records; this variable of OpenTelemetry switches them off
+        # Some receivers accept no log records; OTEL_LOGS_EXPORTER=none switches them off
         self._logs = None if settings.otel_logs_exporter == "none" else logs
         name = OTELResourceDetector().detect().attributes.get(SERVICE_NAME, "redraft")
         self._resource = Resource.create({SERVICE_NAME: name, "service.version": version("redraft")})

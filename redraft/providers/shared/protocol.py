@@ -91,7 +91,7 @@ def _is_marked(part: Any) -> bool:
 
 
 class UnusableReply(ProviderError):  # noqa: N818 - named after a state, like the classes in errors.py
-    """The error for a 200 response with a reply that is cut off, refused, filtered or empty. Its tokens cost money.
+    """The error for a 200 response whose reply is incomplete, refused, filtered or empty. Its tokens cost money.
 
     Attributes:
         text: the text that arrived, for the ledger. It is never used as an answer or a verdict.
