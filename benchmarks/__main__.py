@@ -1,6 +1,6 @@
 """`make bench`: compares Redraft with a minimal Celery app and with bare loops. README.md explains the tables.
 
-Machines are noisy: read the ratios, not the numbers. Rounds are interleaved; the medians are shown.
+Other load on the machine changes the numbers, so compare the ratios. Rounds are interleaved, and medians are shown.
 """
 
 import argparse

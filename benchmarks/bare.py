@@ -1,4 +1,4 @@
-"""The upper bound of throughput: the official SDK in plain threads. Nothing is stored."""
+"""Runs the official SDK in plain threads, and stores nothing. This is the upper bound of the throughput."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ _CONNECTIONS_PER_CLIENT = 20
 
 
 def run_bare(url: str, load: Load, *, sharded: bool) -> Outcome:
-    """Run each job in its own thread. All threads share one client, or several clients of about 20 connections each."""
+    """Run each job in its own thread. Threads share one client, or (sharded) several clients of 20 connections each."""
     count = max(1, load.in_flight // _CONNECTIONS_PER_CLIENT) if sharded else 1
     clients = [_client(url, load.in_flight // count + 1) for _ in range(count)]
 

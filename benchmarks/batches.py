@@ -1,7 +1,7 @@
-"""`python -m benchmarks.batches`: the same run live and by batches: cost, statuses, scores, batches, memory.
+"""`python -m benchmarks.batches`: executes the same run live and by batches, and compares costs, results and memory.
 
-The generator is of OpenAI, the evaluator of Anthropic, both on the scripted server. With `--kills`, the worker is
-killed at random moments of the batch run, and started again.
+The generator has OpenAI's wire format and the evaluator Anthropic's, both on the scripted server. With `--kills`, the
+worker is killed at random moments of the batch run, and started again.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _MB = 1e6
 class Responder:
     """Answers by the number of the row: some answers need two or three iterations, some are never accepted.
 
-    With errors, of a hundred rows one gets a transient error first, and one a permanent error.
+    With errors, one row in a hundred first gets a transient error, and another one always gets a permanent error.
     """
 
     def __init__(self, *, has_errors: bool) -> None:
@@ -65,7 +65,7 @@ class Responder:
 
 
 class Worker:
-    """A worker process, the highest memory that any of its processes has needed, and its end."""
+    """Starts and kills a worker, and records the peak memory of its processes."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -129,7 +129,7 @@ def measure(options: argparse.Namespace, delivery: str, kills: int) -> Found:
     server.respond(Responder(has_errors=options.errors))
     with server, _installation(server, options.database, valkey) as settings:
         services = build_runtime(settings)
-        # The environment has JSON
+        # Environment variables of this kind contain JSON
         endpoints = json.dumps(settings.model_dump(mode="json", include={"endpoints"})["endpoints"])
         worker = Worker({**environment_of(settings), "REDRAFT_ENDPOINTS": endpoints})
         try:
@@ -183,10 +183,10 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
-    parser.add_argument("--kills", type=int, default=0, help="how often the worker of the batch run is killed")
-    parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
-    parser.add_argument("--errors", action="store_true", help="transient and permanent errors of single calls")
-    parser.add_argument("--only-batch", action="store_true", help="without the live run, and without a comparison")
+    parser.add_argument("--kills", type=int, default=0, help="number of kills of the worker during the batch run")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random moments of the kills")
+    parser.add_argument("--errors", action="store_true", help="some calls get transient or permanent errors")
+    parser.add_argument("--only-batch", action="store_true", help="skip the live run and the comparison")
     options = parser.parse_args()
     batch = measure(options, "batch", options.kills)
     batch.say("batch")

@@ -17,7 +17,7 @@ from tests.support.valkey import ValkeyServer
 
 
 def run_bulk(url: str, load: Load, workers: int, postgres: PostgresServer, valkey: ValkeyServer) -> Outcome:
-    """Run a bulk run, and return its figures from its creation to its end."""
+    """Execute a bulk run, and return the figures of the time from its creation to its end."""
     name = postgres.create_database()
     with TemporaryDirectory() as folder:
         # A quarter of the slots is reserved for single jobs

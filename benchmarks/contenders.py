@@ -24,7 +24,7 @@ from tests.support.valkey import ValkeyServer
 from tests.support.waiting import wait_until
 
 _USERS = 8
-# The time in which the CPU use of timers and heartbeats is measured, without jobs
+# For this time after the last job, the CPU time of timers and heartbeats is measured
 _IDLE_S = 3.0
 
 

@@ -1,7 +1,7 @@
 """Writes and reads datasets of any size.
 
-`python -m benchmarks.datasets write rows.jsonl --rows 1000000` writes a file. `… read rows.jsonl` reads it like an
-import, which merges and validates each row. It prints the rows per second and the maximum memory of the process.
+`python -m benchmarks.datasets write rows.jsonl --rows 1000000` writes a file. `… read rows.jsonl` reads the file like
+an import, which merges and validates each row, and prints the rows per second and the maximum memory of the process.
 """
 
 import argparse

@@ -25,7 +25,7 @@ _WARM = 5
 
 
 def measure_added_ms(url: str, valkey: ValkeyServer, bare_ms: float, *, database_url: str = "") -> list[float]:
-    """Return the added milliseconds per iteration, sorted: the time from submission to the end minus the bare calls.
+    """Return the added milliseconds per iteration, sorted: the duration of a job, minus the duration of bare calls.
 
     Args:
         url: the model server.

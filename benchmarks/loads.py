@@ -37,7 +37,7 @@ class Outcome:
         cpu_s: CPU seconds by process: "driver", "workers", "PostgreSQL", "Valkey".
         calls: the number of model calls.
         submit_ms: CPU milliseconds of the driver for one submission.
-        idle_ms: CPU milliseconds a second by process, when all jobs have ended.
+        idle_ms: CPU milliseconds per second by process, after all jobs have ended.
         rss_mb: memory of the workers when all jobs have ended.
     """
 

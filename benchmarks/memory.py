@@ -33,7 +33,7 @@ Sample = dict[str, tuple[float, int]]
 
 
 def grow_worker(jobs: int, every: int, postgres: PostgresServer, valkey: ValkeyServer) -> Iterator[tuple[int, Sample]]:
-    """Yield memory and descriptors of a worker on PostgreSQL after each `every` jobs."""
+    """Yield memory and descriptors of a worker on PostgreSQL, each time that `every` further jobs have ended."""
     name = postgres.create_database()
     with TemporaryDirectory() as folder, model_server(0.0) as url:
         settings = settings_for(folder, url, valkey, postgres.url_of(name))
@@ -51,7 +51,7 @@ def grow_worker(jobs: int, every: int, postgres: PostgresServer, valkey: ValkeyS
 
 
 def grow_serve(jobs: int, every: int, valkey: ValkeyServer) -> Iterator[tuple[int, Sample]]:
-    """Yield memory and descriptors of `redraft serve` on SQLite after each `every` jobs, submitted over HTTP."""
+    """Yield the same for `redraft serve` on SQLite. The jobs are submitted over HTTP."""
     with TemporaryDirectory() as folder, model_server(0.0) as url, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,7 +1,7 @@
 """A minimal Celery app for comparison: a task per step that calls the model, inserts one row, and sends the next task.
 
-It uses a pool of threads and early acknowledgement, and has no leases and no recorded replies. So a worker that dies
-loses its jobs.
+The app uses a pool of threads and early acknowledgement, and has no leases and no recorded replies. So a worker that
+dies loses its jobs.
 """
 
 import os

@@ -33,7 +33,7 @@ from tests.support.processes import environment_of
 from tests.support.valkey import ValkeyServer
 
 _ROUNDS = 15
-# The load of the worker
+# The run that the worker executes while the pages of SQLite are measured
 _ROWS = 2000
 _IN_FLIGHT = 16
 _ROWS_AT_ONCE = 20_000
@@ -61,7 +61,7 @@ _CRITERIA_OF = (
     (" of an outcome", "?outcome=not_accepted"),
     (" with a word", "?q=sky"),
 )
-# One job per second, newest last. One job in ten has a history; all of the newest jobs have one.
+# One job per second, the newest last. One job in ten and the 500 newest jobs have iterations and evaluations.
 _JOBS = """
 INSERT INTO jobs (id, kind, status, stop_reason, created_at, started_at, finished_at, deadline_at, request, metadata,
     warnings, model, evaluator_model, request_hash, step, step_no, step_attempt, step_claims, available_at, ring_count,
@@ -127,7 +127,7 @@ def measure_pages(
 ) -> dict[str, tuple[float, float, float]]:
     """Return the minimum, median and maximum response time in ms, by page. An empty URL means SQLite.
 
-    With `call_s`, a worker executes a run at the same time, whose calls take so long.
+    If `call_s` is not 0, a worker executes a run at the same time, and each of its calls takes `call_s` seconds.
     """
     with TemporaryDirectory() as folder, model_server(call_s) as url:
         settings = settings_for(folder, url, valkey, database_url or f"sqlite:///{folder}/redraft.db")
@@ -147,7 +147,7 @@ def measure_pages(
 
 @contextmanager
 def _busy_run(settings: Settings) -> Iterator[str]:
-    """Execute a run with `_IN_FLIGHT` calls in flight by a worker. Yields the id of the run."""
+    """Let a worker execute a run with `_IN_FLIGHT` calls in flight. Yields the id of the run."""
     with processes([[sys.executable, "-m", "worker"]], environment_of(settings)):
         await_listeners(settings.broker_url, 1)
         services = build_runtime(settings)

@@ -30,7 +30,7 @@ def model_server(latency_s: float) -> Iterator[str]:
 
 
 class CpuMeter:
-    """The CPU seconds since the creation of the meter, of this process ("driver") and of others with their children."""
+    """Measures CPU seconds since its creation: of this process ("driver"), and of others with their children."""
 
     def __init__(self, **pids: Sequence[int]) -> None:
         self._roots = {name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}

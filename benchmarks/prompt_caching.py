@@ -1,7 +1,7 @@
 """Measures the share of the input that a provider can cache: `python -m benchmarks.prompt_caching`.
 
-One job with 20 sources runs for 4 iterations against the scripted model server, once with each wire format. Of each
-prompt that is sent, the characters up to the first difference from the previous prompt of the same role are counted.
+One job with 20 sources runs for 4 iterations against the scripted model server, once with each wire format. Each prompt
+is compared with the previous prompt of the same role. The characters before the first difference are counted.
 """
 
 import tempfile

@@ -1,8 +1,8 @@
-"""Measures the tokens that grounded prompts have besides the task and the texts of the sources.
+"""Measures the tokens of grounded prompts (prompts with sources) beyond the task and the texts of the sources.
 
 Run it with `python -m benchmarks.prompt_overhead`. The server of the bundled model counts the tokens. Each prompt is
-compared with a prompt that has only the task and the texts. Prompts with one source and with five sources show which
-tokens occur once, and which occur for each source.
+compared with a prompt that has only the task and the texts. A comparison of prompts with one source and with five
+sources shows which tokens occur once, and which occur for each source.
 """
 
 import tempfile

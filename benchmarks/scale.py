@@ -1,4 +1,4 @@
-"""One worker process with thousands of calls in flight: memory, event loop, leases and SIGTERM."""
+"""Benchmark E: memory, event loop, leases and SIGTERM of one worker process with thousands of calls in flight."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ _LEASES = (
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Jobs of one generate and one evaluate call each."""
+    """A load of jobs, each with one generate call and one evaluate call."""
 
     jobs: int
     in_flight: int
@@ -61,7 +61,7 @@ class Watch:
     in_flight: int = 0
     shortest_lease_s: float = 999.0
     own_delays_ms: list[float] = field(default_factory=list[float])
-    """The delays of a thread of this idle process, which the machine causes."""
+    """The delays of a thread of this idle process. Only the load of the machine causes them."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -115,7 +115,7 @@ def measure_scale(crowd: Crowd, postgres: PostgresServer, valkey: ValkeyServer) 
 
 
 def _measure(crowd: Crowd, services: Services, folder: Path) -> dict[str, str]:
-    # Submitted before the worker starts, because the submission would use its CPU time
+    # Submitted before the worker starts, because the submission would take CPU time from the worker
     _submit(services, crowd, 0)
     worker = _start(services, folder)
     before, started_at = _cpu_s(worker.pid), time.monotonic()
@@ -184,7 +184,7 @@ def _start(services: Services, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _script(url: str, crowd: Crowd) -> None:
-    """Set the server's script. A streamed answer takes as long as a whole one; its first word comes after a fifth."""
+    """Set the server's script. Streamed answers take as long as others, and begin after a fifth of this time."""
     answer: dict[str, Any] = {"text": "word " * _WORDS}
     if crowd.is_streamed:
         answer |= {"latency_s": crowd.call_s / 5, "pause_s": crowd.call_s * 0.8 / _WORDS}

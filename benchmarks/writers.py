@@ -1,7 +1,7 @@
-"""`python -m benchmarks.writers`: measures the steps per second that one database stores for 1 to 8 processes.
+"""`python -m benchmarks.writers`: measures how many units of work per second a database stores for 1 to 8 processes.
 
-A step consists of three units of work: a submission, a claim, and a transition with its event. No model is called and
-no message is sent, so the result is the limit of the database. Compare the ratios, not the numbers.
+Each job has three units of work: its submission, a claim, and a transition with its event. No model is called and no
+message is sent, so the result is the limit of the database. Compare the ratios, not the numbers.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def compare(options: argparse.Namespace, urls: dict[str, str]) -> None:
 
 
 def measure(url: str, count: int, options: argparse.Namespace) -> tuple[float, float, float]:
-    """Measure the units of work per second of all processes together, and the duration of one unit of work."""
+    """Return the units of work per second of all processes together, and the duration of a unit: p50 and p99 in ms."""
     command = [sys.executable, "-m", "benchmarks.writers", "--write", url]
     command += ["--seconds", str(options.seconds), "--threads", str(options.threads)]
     writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
@@ -71,7 +71,7 @@ def measure(url: str, count: int, options: argparse.Namespace) -> tuple[float, f
 
 
 def write(url: str, seconds: float, threads: int) -> tuple[float, float, float]:
-    """Write for `seconds`. Return the units of work per second, and the median and 99th percentile of their ms."""
+    """Write for `seconds`. Return the units of work per second, and the median and the 99th percentile in ms."""
     from concurrent.futures import ThreadPoolExecutor
 
     database = Database(url, pool_size=threads)

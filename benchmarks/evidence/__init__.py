@@ -1,1 +1,1 @@
-"""Does iterating help? Arms of the loop at equal numbers of calls, on tasks whose answers code grades."""
+"""Measures whether iterating helps. Each arm spends at most the same number of calls on tasks that code grades."""

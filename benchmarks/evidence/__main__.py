@@ -1,4 +1,4 @@
-"""`python -m benchmarks.evidence` runs the arms on a server of its own, or on that of REDRAFT_SERVER."""
+"""`python -m benchmarks.evidence` runs the arms on the server in REDRAFT_SERVER, or on a server that it starts."""
 
 import argparse
 import contextlib
@@ -27,7 +27,7 @@ _DEADLINE_S = 86_400
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the chosen arms, store their jobs, and print the figures. Jobs that are stored are not run again."""
+    """Run the chosen arms, store their jobs, and print the figures. Jobs that are already stored are not repeated."""
     options = _parse(arguments)
     picked = tasks(options.half)[:: options.every]
     jobs = _stored(options.output, {task.id for task in picked})
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _newest(jobs: Sequence[Job]) -> list[Job]:
-    """Leave out the jobs that were run again."""
+    """Return the newest job of each arm, task and repeat. An earlier job of the same kind is left out."""
     return list({(job.arm, job.task, job.repeat): job for job in jobs}.values())
 
 
@@ -67,20 +67,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence", description=__doc__)
     parser.add_argument("--half", choices=["tuning", "held_out"], default="tuning", help="which half of the tasks")
     parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=", ".join(names))
-    parser.add_argument("--baseline", choices=names, default="best_of", help="the arm that others are compared with")
+    parser.add_argument("--baseline", choices=names, default="best_of", help="the arm to compare the others with")
     parser.add_argument("--repeat", type=int, default=1, help="jobs per task and arm")
     parser.add_argument("--in-flight", type=int, default=4, help="jobs at once")
     parser.add_argument("--every", type=int, default=1, help="use every n-th task only")
     parser.add_argument("--model", help="generator, as provider:name; default: the server's")
     parser.add_argument("--evaluator", help="evaluator, as provider:name; default: the server's")
     parser.add_argument("--temperature", type=float, help="of the generator")
-    parser.add_argument("--output", type=Path, help="add the jobs of each arm to this file when it ends")
+    parser.add_argument("--output", type=Path, help="after each arm, append its jobs to this file")
     return parser.parse_args(arguments)
 
 
 @contextlib.contextmanager
 def server() -> Generator[Redraft]:
-    """Yield a client of the server in REDRAFT_SERVER, or of one that is started and stopped."""
+    """Yield a client of the server in REDRAFT_SERVER, or of a server that runs only during the block."""
     if os.environ.get("REDRAFT_SERVER"):
         with Redraft() as redraft:
             yield redraft

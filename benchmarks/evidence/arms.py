@@ -35,7 +35,7 @@ def _told_by_feedback(task: Task) -> Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arm:
-    """One way to spend the calls. `rows` decides who evaluates; `fields` replace those of each row."""
+    """One way to spend the calls. `rows` makes the row of a task; `fields` replace the fields of each row."""
 
     name: str
     words: str

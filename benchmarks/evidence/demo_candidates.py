@@ -1,6 +1,7 @@
 """`python -m benchmarks.evidence.demo_candidates` runs each candidate for the job of `redraft demo` with 50 seeds.
 
-A good candidate is rejected first in many runs, is accepted later in most, and no accepted answer breaks its task.
+For a good candidate, the first answer is rejected in many runs, most runs end with an accepted answer, and each
+accepted answer follows the task.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The figures of the arms: shares with intervals, paired differences, and the price of a further right answer."""
+"""Computes the figures of the arms: shares with intervals, paired differences, and the price per answer gained."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from redraft.domain.statistics.estimates import Mean
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one job of an arm did. `is_right`: its answer passes all checks of the task; `passed`: the share of them."""
+    """The result of one job. `is_right`: the answer passes all checks of its task; `passed`: the share of these."""
 
     arm: str
     task: str
@@ -66,7 +66,7 @@ def _difference(before: Sequence[Job], after: Sequence[Job]) -> str:
 
 
 def _price(first: Sequence[Job], own: Sequence[Job]) -> str:
-    """Return the calls and tokens beyond those of the first answers, divided by the right answers that the arm adds."""
+    """Return the calls and tokens that an arm adds to those of `first`, per right answer that it adds."""
     pairs = _pairs(first, own)
     gained = sum(new.is_right - old.is_right for old, new in pairs)
     calls, tokens = sum(new.calls - old.calls for old, new in pairs), sum(new.tokens - old.tokens for old, new in pairs)
@@ -93,7 +93,7 @@ def _endings(by_arm: dict[str, list[Job]]) -> list[str]:
 
 
 def _mended(own: Sequence[Job]) -> str:
-    """Return how many answers became right after iteration 1, of those that were not right then."""
+    """Return how many of the jobs with several iterations ended with a right answer."""
     later = [job for job in own if job.iterations > 1]
     return f"{sum(job.is_right for job in later)} of {len(later)}" if later else "-"
 

@@ -1,4 +1,4 @@
-"""168 tasks whose answers code grades, in two halves. Changes are chosen by the first half only.
+"""168 tasks in two halves, whose answers are graded by code. Only the first half is used to choose changes of Redraft.
 
 Each task is a row of a dataset. Its instruction contains everything that its checks require.
 """
@@ -15,7 +15,7 @@ Criterion = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task and its checks, as criteria without ids. `brief` is the instruction without its requirements."""
+    """A task and its checks, which are criteria without ids. `brief` is the instruction without the requirements."""
 
     id: str
     family: str
@@ -39,7 +39,7 @@ def _check(text: str, kind: str, value: Any = None, *, is_hidden: bool = False, 
     return {"kind": "check", "text": text, "hidden": is_hidden, "check": {"kind": kind, **given, **fields}}
 
 
-# The feedback of a check that contains the right answer would tell it, so such checks are hidden
+# Checks that contain the right answer are hidden, because their feedback would tell the generator the answer
 def _right(text: str, kind: str, value: str, **fields: Any) -> Criterion:
     return _check(text, kind, value, is_hidden=True, **fields)
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Driver:
-    """Sends the requests and sleeps. All other code of this client is free of I/O."""
+    """Sends the requests and sleeps. No other part of the client does so."""
 
     def __init__(self, address: Address, http_client: httpx2.Client | None) -> None:
         self._address = address

@@ -86,7 +86,7 @@ class Retries:
 
     Attributes:
         attempts: the maximum number of attempts.
-        first_pause_s: the pause after the first attempt. It doubles with each attempt. A longer Retry-After counts.
+        first_pause_s: the pause after the first attempt. It doubles with each attempt, but is at least Retry-After.
         pause_max_s: the maximum pause. If the server asks for a longer pause, the error is raised at once.
     """
 

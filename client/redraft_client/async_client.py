@@ -52,7 +52,7 @@ class AsyncRedraft:
         server: the server's URL, with the path under which Redraft is served; by default REDRAFT_SERVER, or
             http://127.0.0.1:8000.
         api_key: the API key; by default REDRAFT_API_KEY. A server on loopback needs no key.
-        timeout_s: the time to wait for a connection and for each response. A long poll may take its own time longer.
+        timeout_s: the time to wait for a connection and for each response. A long poll adds its own wait.
         retries: when to repeat a request that failed.
         http_client: an HTTP client with your own proxy, certificates or transport. You close it yourself.
     """
