@@ -98,7 +98,7 @@ def parameters_not_sent(chat: Chat, body: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class CapabilityMemory:
-    """The adaptations that this process has learned for models. If there are too many, the oldest use is dropped."""
+    """The adaptations that this process has learned for models. Those that were used longest ago are dropped first."""
 
     def __init__(self) -> None:
         self.limits = OutputLimits()

@@ -38,7 +38,7 @@ class _LearnedLimits:
 
 
 class OutputLimits:
-    """The limits of models that this process has learned. If there are too many, the oldest use is dropped."""
+    """The limits of models that this process has learned. Those that were used longest ago are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
