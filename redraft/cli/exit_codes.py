@@ -120,7 +120,7 @@ def exit_of_code(code: str) -> Exit:
 
 
 def advice(code: str) -> str | None:
-    """Return advice for an error code, or None if there is none."""
+    """Return advice for an error code, or None if the code has no advice."""
     return _ADVICE.get(code)
 
 
@@ -179,7 +179,7 @@ class GuardedGroup(TyperGroup):
     """The root of the commands, which turns exceptions into messages and exit codes."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the command. An exception ends it with the exit code of the exception."""
+        """Run the command. If it raises an exception, exit with the exit code of the exception."""
         output.is_debug.set(bool(ctx.params.get("debug")))
         output.given_checks.set({})
         # The names are read now, because Typer empties both lists of arguments when the command runs
@@ -213,11 +213,11 @@ def _report(error: BaseException, names: Collection[str]) -> Exit:
         case KeyboardInterrupt():
             output.say("Interrupted.", "yellow")
             return Exit.INTERRUPTED
-        # A reader such as `head` has all that it needs, so this is no error
+        # A reader such as `head` closes the pipe when it has enough lines, so this is not an error
         case BrokenPipeError():
             _drop_output()
             return Exit.OK
-        # A full disk is no bug of Redraft, so the message does not call it one
+        # A full disk is not a bug in Redraft, so it must not cause the message about a bug
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG):
             _drop_output()
             output.say(

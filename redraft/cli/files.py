@@ -81,7 +81,7 @@ def name_of(path: str) -> str:
 
 
 def write_file(file: Path, lines: Iterable[str], option: str) -> None:
-    """Write the lines to a file, which is replaced. Raises Invalid if it cannot be written."""
+    """Write the lines to a file, and replace an existing file. Raises Invalid if the file cannot be written."""
     try:
         with _replacing(file) as stream:
             stream.writelines(lines)

@@ -146,12 +146,12 @@ def pair(text: str, option: str = "--meta", form: str = "KEY=VALUE") -> tuple[st
 
 
 def metadata_of(values: list[str] | None) -> dict[str, str] | None:
-    """Return the values of --meta as a dictionary, or None if there are none."""
+    """Return the values of --meta as a dictionary, or None if the option is not given."""
     return dict(map(pair, values)) if values else None
 
 
 def vars_of(values: list[str] | None) -> dict[str, str] | None:
-    """Return the values of --var as a dictionary, or None if there are none."""
+    """Return the values of --var as a dictionary, or None if the option is not given."""
     return dict(pair(value, "--var", "NAME=VALUE") for value in values) if values else None
 
 
@@ -179,7 +179,7 @@ def rubric_of(path: str | None) -> list[Any] | None:
 
 
 def ladder(models: list[str] | None) -> str | list[str] | None:
-    """Return a single model as a text, and several models as a list, which is a ladder."""
+    """Return one model as a text, or several models as a list (a ladder: iteration k uses the k-th model)."""
     return models[0] if models and len(models) == 1 else models or None
 
 
@@ -237,8 +237,8 @@ _HELP = {
     "rubric, schema, sources, attachments or reference.",
     "when": "When the answer is evaluated (default: before_done). before_done: the job ends after the verdict. "
     "after_answer: the job ends with its first answer, and the verdict follows; "
-    "it needs one iteration and one candidate. overlap: the next answer is generated while an answer is "
-    "evaluated, without the feedback on it; this saves time, but may cost one generation more.",
+    "this needs one iteration and one candidate. overlap: while an answer is evaluated, the next answer is already "
+    "generated, without the feedback; this saves time, but may cost one more generation.",
     "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). "
     "A hash of a job's id selects the jobs.",
     "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",
@@ -267,7 +267,7 @@ _HELP = {
     "system": "Text that is added to the generator's system prompt.",
     "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: the built-in prompt). "
     "`redraft templates` lists the templates.",
-    "var": "Value for {{ NAME }} in the task, its form, its criteria, the system text and the template; repeatable. "
+    "var": "Value for {{ NAME }} in the task, the format, the criteria, the system text and the template; repeatable. "
     "The value is a text; `{{ NAME | int }}` makes it a number.",
     "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",
 }
@@ -354,7 +354,7 @@ def with_evaluator_sampling(command: Callable[..., None]) -> Callable[..., None]
 
 
 def evaluator_sampling(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the given fields of the evaluators' sampling, or None if there are none."""
+    """Return the given fields of the evaluators' sampling, or None if no field is given."""
     return {name.partition(".")[2]: v for name, v in given.items() if v is not None} or None
 
 
@@ -367,7 +367,7 @@ def _with_options(command: Callable[..., None], options: Sequence[JobOption]) ->
     # The help lists options in the order of the parameters; an argument must come before them
     parameters = [*own[:1], *(each.parameter for each in options), *own[1:]]
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {each.name: each.annotation for each in parameters}  # Typer reads the types from these
     return run
 
 
@@ -377,7 +377,7 @@ def examples(*lines: str) -> str:
 
 
 class _DefaultGroup(TyperGroup):
-    """A group of commands that runs its first command if the command line names none."""
+    """A group of commands that runs its first command if the command line names no command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)

@@ -29,7 +29,7 @@ given_checks: ContextVar[Mapping[str, str]] = ContextVar("given_checks")
 _PIPED_WIDTH = 400
 # The width of the separator of `box.SIMPLE_HEAD` between two columns
 _PADDING = 3
-# The last column has free text, which may be cut. Other columns are dropped until it has this width
+# The last column has free text, which may be cut. Other columns are dropped until the last has this width
 _LAST_COLUMN_WIDTH = 24
 
 NONE = "-"
@@ -80,7 +80,7 @@ def styled(text: str, style: str = "") -> Text:
 def say(text: str, style: str = "") -> None:
     """Print a message on stderr."""
     console = stderr()
-    # On a pipe, rich must not wrap lines: their reader is a program
+    # On a pipe, rich must not wrap lines, because a program reads them
     console.print(styled(text, style), soft_wrap=not console.is_terminal)
 
 
@@ -113,7 +113,7 @@ def write_data(text: str) -> None:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines of data to stdout as they come, then flush. Control characters are escaped on a terminal only."""
+    """Write lines of data to stdout one by one, then flush. Control characters are escaped on a terminal only."""
     is_terminal = sys.stdout.isatty()
     for line in lines:
         sys.stdout.write(reveal(line) if is_terminal else line)
@@ -198,7 +198,7 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
             break
         shown.remove(headers.index(name))
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False, header_style="bold")
-    # Without this width, rich takes the room of a long last column from the other columns
+    # Without this width, rich takes the space for a long last column from the other columns
     rest = max(1, console.width - sum(widths[i] + _PADDING for i in shown[:-1]) - _PADDING)
     for i in shown:
         least, most = (None, rest) if i == len(headers) - 1 else (widths[i], None)
@@ -209,7 +209,7 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
 
 
 def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:
-    """Map each id to its shortest unique beginning, without the prefix. On a pipe, ids stay whole."""
+    """Map each id to its shortest unique beginning, without a prefix such as `job_`. On a pipe, ids stay whole."""
     bare = {each: each.partition("_")[2] for each in ids}
     if not stdout().is_terminal:
         return {each: each for each in bare}

@@ -78,8 +78,8 @@ def ensure_schema(services: "Services") -> None:
 def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
     """Run an embedded broker and a worker until the end of the block. With an external broker, start neither.
 
-    The caller must call the yielded function regularly. It starts a worker if the process that owned the embedded
-    worker has ended. Raises Unavailable if an external broker does not answer.
+    The caller must call the yielded function regularly. The function starts a worker if the process that owned the
+    embedded worker has ended. Raises Unavailable if an external broker does not answer.
     """
     if services.settings.is_embedded_broker:
         from redraft import embedded
@@ -102,7 +102,8 @@ def worker_beside(services: "Services") -> Generator[Callable[[], None]]:
 
 
 def pick(ids: Sequence[str], text: str, noun: str) -> str:
-    """Return the only id that begins with a text. Raises NotFound if there is none, and Conflict if several exist."""
+    """Return the only id that begins with a text. Raises NotFound if no id does, and Conflict if several do."""
+    # An empty text would be the beginning of every id
     found = [each for each in ids if text and (each.startswith(text) or each.partition("_")[2].startswith(text))]
     if not found:
         raise NotFound(noun, text)

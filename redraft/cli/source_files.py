@@ -13,12 +13,12 @@ from redraft.cli.files import STDIN, name_of, read_text
 
 _OPTION = "--source"
 _CHUNKS = frozenset({".jsonl", ".ndjson", ".json"})
-# In other files, such as scripts, `#` begins a comment and no heading
+# In other files, such as scripts, `#` begins a comment, not a heading
 _HEADED = frozenset({"", ".md", ".markdown", ".txt"})
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
 # Stdin has no suffix, so its first characters decide whether it is JSON
 _PIPED_LIST = re.compile(r"\s*(?:\{|\[\s*\{)")
-# A `#` in a code block begins no heading
+# A `#` in a code block does not begin a heading
 _FENCED = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.DOTALL | re.MULTILINE)
 _BREAKS = (re.compile(r"\n[ \t]*\n\s*"), re.compile(r"\n"), re.compile(r"\s+"))
 _TITLE_CHARS = 300
@@ -28,7 +28,7 @@ Chunk = dict[str, Any]
 
 
 def read_sources(paths: Sequence[str] | None) -> list[Chunk] | None:
-    """Return the sources in all files, in order, and print their numbers on stderr. None without files."""
+    """Return the sources in all files, in order, and print their numbers on stderr. Without files, return None."""
     from redraft.domain.jobs.requests import MAX_SOURCES
 
     if not paths:

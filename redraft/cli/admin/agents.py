@@ -45,6 +45,6 @@ def mcp(
         return
     from redraft.cli.views.waiting import interrupted_by_sigterm
 
-    # Hosts send SIGTERM, and then kill the process: broker and worker must have ended before
+    # A host sends SIGTERM, and soon kills the process. The broker and the worker must have ended before the kill
     with sessions.opened() as services, sessions.worker_beside(services), interrupted_by_sigterm():
         stdio.serve_here(services.settings)

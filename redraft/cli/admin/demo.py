@@ -44,9 +44,10 @@ _POEM: dict[str, Any] = {
     "sampling": {"max_output_tokens": 400},
 }
 # The instruction contains every requirement of the visible criteria. The hidden criteria reject wrong invitations,
-# such as one with another day. So each accepted answer follows the instruction. The tiny model needs an example and a
-# short task. It cannot evaluate, so checks in code do. It would repeat an answer that it sees: the strategy is `fresh`.
-# With this seed, its first answer names the place of the example. docs/decisions/0005 has the measurements.
+# such as an invitation for another day. So each accepted answer follows the instruction. The tiny model needs an
+# example and a short task. It cannot evaluate answers, so checks in code evaluate them. The strategy is `fresh`,
+# because the model would repeat an earlier answer that it sees. With this seed, its first answer wrongly names the
+# place of the example, so the demo shows a second iteration. docs/decisions/0005 has the measurements.
 _NO_INVITATION = (
     r"(?i)\d|[\[\]#*:]|\b(mon|tues|wednes|thurs|satur|sun)day\b|\b(today|tonight|tomorrow|yesterday|weekend|noon|morning|rsvp"
     r"|words?|tasks?|instruct\w*|criteri\w*|sentences?|answer\w*|requirements?|required|must|mentions?)\b"
@@ -154,6 +155,7 @@ def _run(settings: "Settings") -> tuple[int, int]:
     from redraft import embedded
     from redraft.logs import configure_logs
 
+    # Log lines of the API would be mixed with the demo's report
     configure_logs(settings.log_level if output.is_debug.get() else "CRITICAL", settings.log_format)
     is_local = _introduce(settings)
     jobs = (INVITATION,) if is_local else (_POEM, INVITATION)

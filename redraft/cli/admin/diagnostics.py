@@ -59,7 +59,7 @@ def diagnose(settings: Settings) -> list[Finding]:
 
 def _diagnose_services(services: Services) -> list[Finding]:
     findings = [_guard("database", lambda: _database(services))]
-    # Workers are counted in the database, so the check would only repeat the error
+    # The check of the workers reads the database, so it would only repeat the error
     if findings[0].state != "broken":
         findings.append(_guard("workers", lambda: _workers(services)))
     findings.append(_guard("broker", lambda: _broker(services)))

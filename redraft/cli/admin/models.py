@@ -38,7 +38,7 @@ def list_models(*, as_json: options.AsJson = False) -> None:
 
 
 def described(providers: "ProviderCatalog", model: "ListedModel") -> str:
-    """Return the note of a model, after the address of its server if the settings have one."""
+    """Return the note of a model. If the settings have the address of its server, the address comes first."""
     address = providers.base_url(model.provider) if model.configured else None
     return f"Served at {redact(address)}. {model.note}" if address else model.note
 

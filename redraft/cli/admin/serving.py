@@ -179,7 +179,7 @@ def _check_parts(settings: "Settings") -> None:
         try:
             services.queue.ping()
         except Unavailable as error:
-            # A broker that refuses the password or the rights refuses them later, too
+            # If the broker refuses the password or the user's rights, a later attempt would fail, too
             if error.code == "broker_refuses":
                 raise
             output.say(f"{error.message} The worker starts, and tries to connect again.", "yellow")

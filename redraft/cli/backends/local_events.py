@@ -59,7 +59,7 @@ class Wakeups(AbstractContextManager["Wakeups"]):
             time.sleep(max(0.0, give_up_at - time.monotonic()))
 
     def _is_delta(self, message: Any) -> bool:
-        """Whether a message is a text delta, which is passed to `on_delta`. A wake-up message has no data."""
+        """Pass a text delta to `on_delta`. Return whether the message is a delta; a wake-up message has no data."""
         if not (message and message["data"]):
             return False
         if self._on_delta and (delta := Delta.decode(message["data"])):

@@ -36,7 +36,7 @@ def choose(url: str | None, command: str) -> None:
 
 @contextmanager
 def opened() -> "Generator[Backend]":
-    """Yield the backend. On this installation, the database gets the current schema if Redraft owns it."""
+    """Yield the backend. On this installation, first upgrade the schema of a database in the data folder."""
     if url := server.get():
         if find_spec("redraft_client") is None:
             words = "Commands with a remote server need the package redraft-client: pip install 'redraft[remote]'"

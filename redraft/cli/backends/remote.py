@@ -160,7 +160,7 @@ class Remote(RemoteRequests):
         self._send("DELETE", f"jobs/{job_id}")
 
     def prepare_rescore(self, job_id: str, change: RescoreJob, *, drops_rubric: bool) -> Callable[[], Job]:
-        """Return the function that submits a rescoring. The server checks it."""
+        """Return the function that submits a rescoring. The server checks the rescoring then."""
         if drops_rubric:
             words = "--no-rubric works only on the installation itself. Use --profile or --rubric."
             raise Invalid(words, code="not_remote")

@@ -33,7 +33,7 @@ def translated(url: str) -> Generator[None]:
 
 
 def unreadable(url: str) -> RedraftError:
-    return RedraftError(f"The response of {url} is not one of this version of Redraft.", code="server_version")
+    return RedraftError(f"This version of Redraft cannot read the response of {url}.", code="server_version")
 
 
 def _of_api(url: str, error: redraft_client.ApiError) -> RedraftError:

@@ -64,7 +64,7 @@ class RemoteRequests:
         return list(islice(entries_of(lambda cursor: page(after=cursor), None if after is None else str(after)), limit))
 
     def _create(self, kind: type[T], path: str, body: Any, **headers: str) -> T:
-        """Send a submission. Its idempotency key prevents that a repeated request creates a second resource."""
+        """Send a submission. Because of its idempotency key, a repeated request creates no second resource."""
         key = {"Idempotency-Key": f"cli-{uuid4()}"}
         return self._ask(kind, "POST", path, json=body, headers={**key, **headers})
 

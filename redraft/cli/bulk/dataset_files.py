@@ -41,7 +41,7 @@ def opened_file(text: str) -> Generator[tuple[BinaryIO, str]]:
 
 
 def folder_of(text: str) -> Path | None:
-    """Return the folder of a file, whose images and PDFs its rows can attach. None for stdin."""
+    """Return the folder of a file, whose images and PDFs the rows can attach. Return None for stdin."""
     return None if text == STDIN else Path(text).parent
 
 

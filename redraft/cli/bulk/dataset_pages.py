@@ -109,7 +109,7 @@ def _unused(name: str, rows: int, meant: str | None) -> str:
 
 
 def _sample(sample: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The fields that the row or the run sets, without those that have their default value."""
+    """Yield the fields that the row or the run sets, except fields with their default value."""
     usual = dump(GenerateAnswer(instruct="-", eval_crit="-"))
     for field, value in sample.items():
         if field != "line" and value is not None and value != usual.get(field):

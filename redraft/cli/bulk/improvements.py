@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 _PAGE = 100
-# The label of the jobs that draft, with the id of the run
+# The jobs that draft have this label. Its value is the id of the run
 _LABEL = "improves"
 
 
@@ -119,7 +119,7 @@ def _find_draft(backend: "Backend", run: "Run", draft: str) -> "Job":
 
 
 def _draft(backend: "Backend", run: "Run", shared: "SharedRequest", model: str | None, max_cost: float | None) -> "Job":
-    """Run the job that drafts. Its calls, cost and budget are those of any job."""
+    """Run the job that drafts. The job has calls, a cost and a budget like any other job."""
     from redraft.cli.sessions import check
     from redraft.cli.views.waiting import interrupted_by_sigterm
     from redraft.domain.bulk.improvements import count_failures, failing_rows

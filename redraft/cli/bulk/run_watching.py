@@ -153,7 +153,7 @@ def _removed_without_a_run(backend: "Backend", dataset_id: str) -> Generator[Non
     """Delete the dataset if its run is refused. If a run already uses the dataset, the dataset stays."""
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C before the start of the run must also delete the dataset
         with suppress(RedraftError):
             backend.delete_dataset(dataset_id)
         raise

@@ -50,7 +50,7 @@ def add(
     fail_on_regression: Annotated[
         bool,
         typer.Option(
-            "--fail-on-regression", help="Gate: fail if a run is significantly worse than the last of the schedule."
+            "--fail-on-regression", help="Gate: fail if a run is significantly worse than the schedule's last run."
         ),
     ] = False,
     webhook: Annotated[
@@ -61,7 +61,8 @@ def add(
 ) -> None:
     """Repeat a run at regular times: the same dataset, settings and budget.
 
-    A worker starts one run per time, and none while the last one is running. After an outage, one run catches up.
+    A worker starts one run at each of these times, unless the schedule's last run is still running. After an outage,
+    it starts one run for all missed times.
     """
     from redraft.cli.sessions import check
     from redraft.domain.bulk.schedule_requests import CreateSchedule
@@ -103,7 +104,7 @@ def pause(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
 
 @app.add("resume")
 def resume(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
-    """Start runs again. The runs of the pause are not caught up."""
+    """Start runs again, but none for the times of the pause."""
     with opening.opened() as backend:
         found = backend.change_schedule(schedule, "resume")
     _tell(found, as_json=as_json)

@@ -49,8 +49,8 @@ def run_probes(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Test an evaluator with pairs of answers that must, or must not, get different verdicts.
 
-    The test is a run: it prints its maximum of calls and its maximum cost first, Ctrl-C cancels it, and `redraft runs
-    show` lists its evaluations.
+    The test is a run. The command first prints the maximum number of calls and the maximum cost. Ctrl-C cancels the
+    run, and `redraft runs show` lists its evaluations.
 
     Exit codes: 0 success; 1 error; 2 wrong usage; 3 a flip rate is above --max-flip-rate; 4 the key of a provider is
     missing; 6 some evaluations failed; 75 the broker, the database or the server cannot be reached; 130 interrupted.
@@ -114,7 +114,7 @@ def _finish(backend: "Backend", run_id: str, max_flip_rate: float | None, *, as_
 
 
 def _is_above(found: "Sequence[ProbeResult]", max_flip_rate: float | None) -> bool:
-    """Whether the gate is not met. A probe without verdicts does not meet it."""
+    """Whether the gate fails. A probe without verdicts makes it fail."""
     if max_flip_rate is None:
         return False
     return not found or any(each.rate is None or each.rate.value > max_flip_rate for each in found)

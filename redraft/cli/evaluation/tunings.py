@@ -55,9 +55,9 @@ def tune(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Draft examples, or a threshold, from people's ratings of an evaluator, and validate the draft.
 
-    A draft changes nothing until `redraft evaluators adopt`. The command prints the examples, the maximum of calls and
-    the maximum cost first. The validation is a run that evaluates each rated answer twice: without examples, and with
-    examples from other tasks.
+    A draft changes nothing until `redraft evaluators adopt`. The command first prints the examples, the maximum number
+    of calls and the maximum cost. The validation is a run that evaluates each rated answer twice: without examples, and
+    with examples from other tasks.
 
     Exit codes: 0 success; 1 error; 2 wrong usage, or too few ratings; 6 some evaluations failed; 130 interrupted.
     """

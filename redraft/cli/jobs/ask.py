@@ -68,7 +68,7 @@ def ask(  # noqa: PLR0913 - one parameter per option
     The answer goes to stdout, and the progress goes to stderr. Without criteria, the evaluator decides whether the
     answer is complete and correct. If no server runs, the command starts a worker and a broker on this machine, and
     stops them at the end. Ctrl-C or SIGTERM cancels the job and prints the best answer so far. With a remote server
-    (REDRAFT_SERVER), they leave the job running.
+    (REDRAFT_SERVER), the job continues instead.
 
     Exit codes: 0 there is an answer; 1 there is no answer; 2 wrong usage; 3 the answer is not accepted (only with
     --require-accept); 4 the provider or the server refused the key; 75 the broker, the database, the provider or the

@@ -21,7 +21,7 @@ CRITERIA_EPILOG = options.examples("redraft jobs criteria latest", "redraft jobs
 
 
 def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = False) -> None:
-    """Show by criterion which iterations met it, and which did not."""
+    """Show for each criterion which iterations met it."""
     with opening.opened_for("job", job) as (backend, job_id):
         matrix = backend.criteria_matrix(job_id)
     if as_json:
@@ -31,7 +31,7 @@ def show_criteria(*, job: options.JobRef = "latest", as_json: options.AsJson = F
     elif matrix.iterations:
         output.say(
             "No answer of this job was evaluated by a rubric. "
-            "When the job has ended, evaluate its answers by one: redraft jobs rescore JOB --rubric FILE"
+            "When the job has ended, evaluate its answers by a rubric: redraft jobs rescore JOB --rubric FILE"
         )
     else:
         output.say("This job has no answer yet.")

@@ -15,7 +15,7 @@ DEFAULT_CRITERION = "Answers the task completely and correctly, in the wanted fo
 
 
 def request_body(instruct: str | None, file: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Build a request from a file, whose fields are overridden by options with dotted field names.
+    """Build a request from a file. The options, by dotted field name, override fields of the file.
 
     An option with the value None is not given. The task is `instruct`. If `instruct` is None, the task is in the file,
     or else on stdin. If `instruct` is `-`, the task is on stdin.
@@ -32,7 +32,7 @@ def request_body(instruct: str | None, file: str | None, options: Mapping[str, A
 
 
 def read_attachments(paths: Sequence[str] | None) -> list[dict[str, Any]] | None:
-    """Return the images and PDFs in files as attachments, with their names as titles. None without files.
+    """Return the images and PDFs in files as attachments, with their names as titles. Without files, return None.
 
     Raises NotFound if a file does not exist, and typer.BadParameter if it cannot be read or has another type.
     """

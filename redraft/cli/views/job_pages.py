@@ -99,7 +99,7 @@ def _facts(job: Job, took: str) -> list[tuple[str, Text | str]]:
 
 
 def took(job: Job, called_s: float, idle_ms: int) -> str:
-    """The duration of an ended job: in model calls, and waiting. Empty while the job runs."""
+    """Return how long an ended job took, in model calls and waiting. While the job runs, return an empty text."""
     if job.finished_at is None:
         return ""
     rested_s = idle_ms / 1000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from redraft.operations.jobs.iterations import Iteration
     from redraft.operations.jobs.resources import Event
 
-# The number of lines on the screen that the text leaves to other content
+# The number of lines on the screen that the text leaves free for other content
 _OTHER_LINES = 3
 # No screen shows more characters of a text, so older characters are dropped to bound the memory
 _TAIL_CHARS = 8000

@@ -16,7 +16,7 @@ Facts = Mapping[str, Any]
 MET, NOT_MET, REGRESSED, NOT_EVALUATED = "met", "not met", "regressed", "not evaluated"
 SIGNS = {MET: ("✓", "green"), NOT_MET: ("✗", "red"), REGRESSED: ("↓", "bold red"), NOT_EVALUATED: ("·", "dim")}
 
-# A smaller difference would be shown as 0.00, because scores have two digits
+# A smaller difference would be shown as 0.00, because scores are shown with two decimals
 _APART_MIN = 0.005
 _SCALE_TOP = 5
 _CHARS_MAX = 4000
