@@ -46,7 +46,8 @@ class _Entry:
 class GroupCommit:
     """Executes statements in groups, each group in one transaction on one connection."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, after_commit: Callable[[Connection], None]) -> None:
+        self._after_commit = after_commit
         self._engine = postgresql.make_engine(url, 1, plans_once=True, lock_timeout_ms=_LOCK_TIMEOUT_MS)
         self._lock = threading.Lock()
         self._waiting: list[_Entry] = []
@@ -115,6 +116,7 @@ class GroupCommit:
             rows = driver.execute_together(connection, statements)
             for entry, statement, row in zip(group, statements, rows, strict=True):
                 entry.statement, entry.row = statement, row
+            self._after_commit(connection)
         except Exception as error:  # noqa: BLE001 - each thread executes its statement again, which raises its own error
             log.warning("group_commit_failed", statements=len(group), error=type(error).__name__)
             self._disconnect()

@@ -46,7 +46,7 @@ class Database:
             self.group_commit = None
         else:
             self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
-            self.group_commit = GroupCommit(self.url)
+            self.group_commit = GroupCommit(self.url, self._set_changed)
         self._reader = self.engine.execution_options(**{postgresql.WITHOUT_TRANSACTION: True})
         # The threads of a process wait for this lock before they write. SQLite's own wait polls, so some threads could
         # wait for very long
@@ -100,8 +100,11 @@ class Database:
             connection.info.pop(_CHANGED, None)
             yield connection
             connection.commit()
-            for changed in connection.info.pop(_CHANGED, ()):
-                self.changed_tables[changed].set()
+            self._set_changed(connection)
+
+    def _set_changed(self, connection: Connection) -> None:
+        for changed in connection.info.pop(_CHANGED, ()):
+            self.changed_tables[changed].set()
 
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
         """Run `work` in a unit of work. While the database cannot be reached, try again for at most `for_s` seconds.

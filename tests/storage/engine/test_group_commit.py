@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select, text
 from redraft.storage.engine.driver import Statement
 from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.tables import jobs as job_rows
-from redraft.storage.engine.unit_of_work import Database
+from redraft.storage.engine.unit_of_work import Database, notify_after_commit
 from redraft.storage.jobs import jobs as stored_jobs
 from redraft.storage.jobs import step_claims, transitions
 from redraft.storage.jobs.jobs import JobRecord
@@ -205,3 +205,17 @@ def test_behind_a_pooler_no_group_is_stored(postgres: PostgresServer) -> None:
             assert database.group_commit.execute(job.id, renaming(job)) is None
     finally:
         pooler.remove()
+
+
+def test_threads_that_read_changed_tables_are_woken_after_the_commit(
+    database: Database, group_commit: GroupCommit, add_job: Callable[..., JobRecord]
+) -> None:
+    job = add_job()
+
+    def build(connection: Connection) -> Statement:
+        notify_after_commit(connection, "webhooks")
+        assert not database.changed_tables["webhooks"].is_set()
+        return renaming(job)(connection)
+
+    assert group_commit.execute(job.id, build) is not None
+    assert database.changed_tables["webhooks"].is_set()
