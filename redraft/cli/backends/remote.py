@@ -118,6 +118,7 @@ class Remote(RemoteRequests):
                 data = each.data.model_dump(mode="json", exclude_unset=True)
                 if each.id is not None:
                     yield Event(seq=each.id, type=each.type, data=data)
+                # Text deltas are not stored, so they have no id
                 elif each.type == "answer.delta" and on_delta:
                     on_delta(_delta(data))
 
@@ -293,6 +294,7 @@ class Remote(RemoteRequests):
         """Return the newest earlier run on the same rows that finished all its items."""
         newest_first = entries_of(partial(self.list_runs, limit=PAGE))
         run = next((each for each in newest_first if each.id == run_id), None)
+        # The search above has used up the newer runs, so this one yields only earlier runs
         found = (each for each in newest_first if run and each.dataset_id == run.dataset_id)
         return next((each.id for each in found if each.stop_reason == "finished"), None)
 

@@ -38,6 +38,7 @@ def unreadable(url: str) -> RedraftError:
 
 def _of_api(url: str, error: redraft_client.ApiError) -> RedraftError:
     words, code = error.message, error.code
+    # The route itself is missing, not a resource: the server has another version, or the URL is wrong
     if error.status in {404, 405} and (code.startswith("http_") or words.startswith(_NO_ROUTE)):
         return RedraftError(f"The server at {url} does not know this request: {words}", code="server_version")
     if error.status == 404:
@@ -50,6 +51,7 @@ def _of_api(url: str, error: redraft_client.ApiError) -> RedraftError:
         return Invalid(first.detail if first and is_summary else words, errors, code=code)
     if kind := _KINDS.get(error.status):
         return kind(words, code=code)
+    # The server's log has details under the request id
     request = f" Its request id is {error.request_id}." if error.request_id else ""
     return RedraftError(f"{words}{request}", code=code)
 
@@ -63,5 +65,6 @@ def _as_field(pointer: str) -> str:
 def _not_found(words: str) -> NotFound:
     noun = _NO_RESOURCE.match(words)
     error = NotFound(noun[1] if noun else "resource", "")
+    # The message of the server already names the id of the resource
     error.message = words
     return error

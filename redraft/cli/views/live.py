@@ -135,6 +135,7 @@ class TerminalView(View):
         self._writing = Writing()
         self.on_delta = self._writing.add
         region = Group(self._writing, self._activity)
+        # `transient` removes the region at the end, so that only the printed lines remain
         self._live = Live(region, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> Self:
