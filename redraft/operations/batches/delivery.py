@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 _LONGEST_WAIT_S = 900.0
 _NOT_FOUND = 404
+# The paid results of an ended batch may be listed late. With the waits between them, these attempts take over an hour
+_MISSING_RESULTS_MAX = 10
 _CANCELED = "The run was canceled before the provider got the batch."
 
 
@@ -85,26 +87,35 @@ class BatchDelivery:
             self._handle(batch, error)
 
     def _ask(self, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
-        """Return the batch as the provider reports it. None if it has ended and was never submitted."""
+        """Return the batch as the provider reports it. None if its calls were ended without results."""
         if batch.provider_batch_id is None:
             found = submission.submit(self._services, endpoint, batch)
             if found is None:
                 results.end_without_results(self._services, batch, NotExecuted("canceled", _CANCELED))
             return found
-        found = CALLS_LOOP.run(endpoint.read(batch.provider_batch_id))
+        try:
+            found = CALLS_LOOP.run(endpoint.read(batch.provider_batch_id))
+        except ProviderError as error:
+            if error.http_status != _NOT_FOUND:
+                raise
+            self._end_lost(batch, error)
+            return None
         if batch.is_canceled and not found.state.is_ended and found.state is not BatchState.CANCELING:
             found = CALLS_LOOP.run(endpoint.cancel(batch.provider_batch_id))
         return found
 
     def _handle(self, batch: BatchRecord, error: ProviderError) -> None:
         is_sent = batch.provider_batch_id is not None
-        if is_sent and error.http_status == _NOT_FOUND:
-            words = f"The provider has no batch {batch.provider_batch_id} any more: {error.message}"
-            results.end_without_results(self._services, batch, NotExecuted("provider_unavailable", words))
+        if is_sent and error.http_status == _NOT_FOUND and batch.failures >= _MISSING_RESULTS_MAX:
+            self._end_lost(batch, error)
         elif is_sent or error.retryable:
             self._delay(batch, error.message, error.retry_after_s)
         else:
             results.end_without_results(self._services, batch, error)
+
+    def _end_lost(self, batch: BatchRecord, error: ProviderError) -> None:
+        words = f"The provider has no batch {batch.provider_batch_id} or no results of it any more: {error.message}"
+        results.end_without_results(self._services, batch, NotExecuted("provider_unavailable", words))
 
     def _delay(self, batch: BatchRecord, reason: str, asked_s: float | None = None, **values: Any) -> None:
         settings, failures = self._services.settings, batch.failures + 1

@@ -23,7 +23,7 @@ __all__ = ["BatchLost", "submit"]
 
 _PAGE = 100
 # The clock of the provider may differ from that of the database
-_CLOCKS_DIFFER = timedelta(minutes=10)
+_CLOCKS_DIFFER = timedelta(hours=1)
 _LONGEST_BATCH = timedelta(days=1)
 _TOO_MANY = 429
 _JOB_ENDED = "The job of the call ended before the provider got its batch."
@@ -98,7 +98,12 @@ def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> Pr
         call_ids = batches.call_ids(connection, batch.id)
         # These batches are not searched. Batches that were submitted long before this one may still run
         known = batches.provider_ids(connection, since - _LONGEST_BATCH)
-    return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since, known))
+    try:
+        return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since, known))
+    except ProviderError as error:
+        # Also after a refusal, as of an expired key, the provider may execute the batch. So its results are waited for
+        words = f"The provider may have the batch, and does not list its batches: {error.message}"
+        raise ProviderError("provider_unavailable", words, http_status=error.http_status) from error
 
 
 def _write(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, folder: Path) -> RequestFile | None:

@@ -317,7 +317,8 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     room = min(_room(run, _count_slots(services, connection, run)), _affordable(services, connection, run, made))
     started: list[JobRecord] = []
     for each in made:
-        if each.number not in queued or len(started) >= room:
+        # An item without a job needs no room. If it stayed queued, it would be taken again and again
+        if each.number not in queued or (each.errors is None and len(started) >= room):
             continue
         if job := _start(connection, run_id, each):
             started.append(job)
@@ -333,8 +334,11 @@ def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | 
     elif each.errors is not None:
         run_items.update_item(connection, run_id, each.number, status="invalid", errors=each.errors)
     elif (job := _job_of(connection, run_id, each)) is not None:
-        run_items.update_item(connection, run_id, each.number, status="running", job_id=job.id, errors=None)
-        return job
+        # A job that a user has continued may have ended at this moment, and has then stored the status of its item
+        is_running = run_items.update_item(
+            connection, run_id, each.number, status="running", job_id=job.id, errors=None
+        )
+        return job if is_running else None
     return None
 
 

@@ -99,8 +99,10 @@ def is_row_of(run: RunRecord) -> ColumnElement[bool]:
     return and_(dataset_items.c.dataset_id == run.dataset_id, dataset_items.c.position == run_items.c.position)
 
 
-def update_item(connection: Connection, run_id: str, number: int, **values: Any) -> None:
-    connection.execute(update(run_items).where(_is_one_of(run_id, [number])).values(**values))
+def update_item(connection: Connection, run_id: str, number: int, **values: Any) -> bool:
+    """Change a queued item. Return False if it is not queued any more."""
+    is_item = and_(_is_one_of(run_id, [number]), run_items.c.status == "queued")
+    return connection.execute(update(run_items).where(is_item).values(**values)).rowcount == 1
 
 
 def end_change(job_id: str, status: str) -> Change:

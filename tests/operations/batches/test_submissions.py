@@ -110,3 +110,30 @@ def test_files_that_cannot_be_deleted_change_nothing(batches: BatchDriver, model
     script(model_server, answers={"delete": [Reply(status=500), Reply(status=401)]})
     run = batches.run_all(batches.start())
     assert (run.counts.accepted, len(model_server.files())) == (3, 2)
+
+
+@pytest.mark.parametrize("model", [WRITER, JUDGE])
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refused_listing_does_not_drop_a_batch_that_the_provider_may_have(
+    batches: BatchDriver, model_server: ModelServer, model: str, status: int
+) -> None:
+    script(model_server, answers={"create": [Reply(fault="reset")], "list": [Reply(status=status)]})
+    run = batches.start(defaults={"model": model})
+    batches.work(run)
+    for _ in range(3):
+        batches.deliver()
+    assert batches.now(run).counts.failed == 0
+    assert len(model_server.batches()) == 1
+
+
+@pytest.mark.parametrize(("model", "download"), [(WRITER, "content"), (JUDGE, "results")])
+def test_results_that_are_listed_late_are_asked_for_again(
+    batches: BatchDriver, model_server: ModelServer, model: str, download: str
+) -> None:
+    script(model_server, answers={download: [Reply(status=404)]})
+    run = batches.start(defaults={"model": model})
+    for _ in range(6):
+        batches.work(run)
+        batches.deliver()
+    first = batches.now(run).rounds[0].batches[0]
+    assert (first.succeeded, first.failed) == (3, 0)

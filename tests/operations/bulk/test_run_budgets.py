@@ -1,5 +1,6 @@
 """The budget of a run: what counts against it, what is said when it is used up, and how it is raised."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -120,3 +121,14 @@ def test_a_locked_run_is_nobody_elses_until_the_unit_of_work_ends(driver: Driver
         other.rollback()
         assert stored_runs.lock(connection, run_id)
         assert other.scalars(free).all() == []
+
+
+def test_an_invalid_row_is_stored_also_when_the_budget_allows_no_further_job(priced: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    names = ("x", "x", "y")
+    lines = (json.dumps({"custom_id": f"{n}", "instruct": "Hi {{ x }}", "vars": {v: "1"}}) for n, v in enumerate(names))
+    # Enough for one call at once
+    run = start(priced, "\n".join(lines).encode(), defaults=FEW, max_cost_usd=0.006)
+    counts = now(priced, run).counts
+    assert (counts.running, counts.queued, counts.invalid) == (1, 1, 1)
+    assert work_off(priced, run).status == "succeeded"

@@ -10,6 +10,7 @@ from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.operations.bulk import run_results, runs, scheduler
 from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
+from redraft.storage.bulk import run_items
 from redraft.storage.engine.bulk_tables import dataset_items
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import now, rows, start, under_way, work_off
@@ -128,3 +129,11 @@ def test_a_run_that_cannot_be_fed_at_all_says_so_and_ends(
     wait_until(has_ended, within_s=20, every_s=0.2, what="the end of the run")
     assert {each.error.code for each in seen if each.error} == {"run_not_fed"}
     assert (seen[-1].status, seen[-1].stop_reason, seen[-1].counts.canceled) == ("canceled", "error", 2)
+
+
+def test_an_item_that_has_ended_at_the_same_moment_is_not_started_again(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = work_off(driver, start(driver, rows(1)))
+    with driver.services.database.write() as connection:
+        assert not run_items.update_item(connection, run.id, 1, status="running")
+    assert now(driver, run).counts.succeeded == 1
