@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from redraft.operations.bulk.datasets import DatasetItem
     from redraft.operations.bulk.run_resources import Run
     from redraft.operations.jobs.resources import Job
+    from redraft.reports.tables import ComparisonTables
 
 __all__ = ["app"]
 _PAGE = 100
@@ -209,13 +210,14 @@ class _Trial:
 
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
         runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]
+        unanswered = [self._unanswered(each, len(rows)) for each in runs]
         fields = [{**self._run.defaults, **row, **self._run.overrides} for row in rows]
         if not all(map(is_decided_by_code, fields)):
             output.say("An evaluator sees the request, so the old request evaluates the answers of both runs again.")
             answers = [self._answers(rows, each) for each in runs]
             names = ("answers by the old request", "answers by the draft")
             runs = [self._conduct(each, name) for each, name in zip(answers, names, strict=True)]
-        tables = self._backend.comparison_tables(*runs)
+        tables = self._compared(runs, unanswered)
         if as_json:
             figures = {"runs": runs, "comparison": figures_of(tables)}
             output.write_json({"draft": draft_id, **asdict(self._improvement), **figures})
@@ -258,6 +260,33 @@ class _Trial:
             raise typer.Exit(code)
         self._code = max(self._code, code)
         return started[0]
+
+    def _unanswered(self, run_id: str, rows: int) -> list[str]:
+        """Return the rows of a run without an answer. Raises Invalid if there is no answer at all."""
+        from redraft.domain.bulk.improvements import unanswered_rows
+
+        items = list(_items(self._backend, run_id))
+        if not any(item["final_answer"] for item in items):
+            words = f"{self._backend.get_run(run_id).name}: no row of {rows} has an answer, so nothing can be compared."
+            raise Invalid(f"{words} The errors: redraft runs show {run_id}", code="no_answers")
+        return unanswered_rows(items)
+
+    def _compared(self, run_ids: "Sequence[str]", unanswered: "Sequence[Sequence[str]]") -> "ComparisonTables":
+        """Compare two runs. Their rows without an answer count as not accepted."""
+        from dataclasses import replace
+
+        from redraft.domain.bulk.comparison import compare
+        from redraft.domain.bulk.improvements import with_rejected
+
+        tables = self._backend.comparison_tables(*run_ids)
+        if not any(unanswered):
+            return tables
+        old, new = map(len, unanswered)
+        words = "Rows without an answer count as not accepted, with score 0:"
+        output.say(f"{words} {old} of the old request, {new} of the draft.", "yellow")
+        pairs = zip(run_ids, unanswered, strict=True)
+        before, after = (with_rejected(self._backend.outcomes(run_id), names) for run_id, names in pairs)
+        return replace(tables, comparison=compare(before, after, name=tables.baseline.name))
 
     def _answers(self, rows: "Sequence[Mapping[str, Any]]", run_id: str) -> list[dict[str, Any]]:
         """Return rows that evaluate the answers of a run."""

@@ -81,6 +81,22 @@ def count_failures(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:
     return {name: f" - not met by {failed[name]} of {count} answers" for name, count in known.items()}
 
 
+def unanswered_rows(items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the rows of a run that ended without an answer. A canceled item says nothing about the request."""
+    return [each["custom_id"] for each in items if not each["final_answer"] and each["status"] != "canceled"]
+
+
+def with_rejected(outcomes: Iterable[ItemOutcome], unanswered: Iterable[str]) -> list[ItemOutcome]:
+    """Return the outcomes of a run, in which rows without an answer count as not accepted, with score 0.
+
+    Otherwise a request would look better if hard rows have no answer.
+    """
+    rejected = {
+        name: ItemOutcome(name, status="succeeded", success=False, first_score=0, final_score=0) for name in unanswered
+    }
+    return [*(each for each in outcomes if each.custom_id not in rejected), *rejected.values()]
+
+
 @dataclass(frozen=True, slots=True)
 class Improvement:
     """The changes of a draft: for each changed field, the value before and after, and the model's reasons."""

@@ -92,3 +92,32 @@ def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, p
     assert "the old request evaluates the answers of both runs" in done.err
     assert "No row passes in one run only." in done.out
     assert "too few to tell" in done.err
+
+
+def test_a_draft_does_not_win_by_rows_without_an_answer(office: Shell, provider: ModelServer, tmp_path: Path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": f"When was {each}?"}) for each in IDS))
+    held_out = [each for each in IDS if is_held_out(each)]
+    answered = set(held_out[:3])
+    drafting = reply_with(DRAFT)
+
+    def respond(asked: Asked) -> Reply | None:
+        is_known = any(f"{each}?" in asked.prompt for each in answered)
+        if asked.role == "evaluate":
+            return Reply(score=float(is_known))
+        is_draft = "reasons" in ((asked.schema or {}).get("properties") or {})
+        return Reply(status=400) if WORDS in asked.prompt and not is_known and not is_draft else drafting(asked)
+
+    provider.respond(respond)
+    fields = json.dumps({"resp_format": "Short.", "rubric": [{"id": "good", "text": "It is good"}], "iter_max": 1})
+    run = office.run("eval", str(rows), "--defaults", fields, "--json").data["run"]["id"]
+    done = improve(office, run, "--json")
+    assert done.code == 6
+    found = done.data["comparison"]
+    assert (found["n"], found["pass_rate"]["value"], found["verdicts"]["lost"]) == (len(held_out), 0, [])
+    assert f"0 of the old request, {len(held_out) - 3} of the draft" in done.err
+    answered.clear()
+    done = improve(office, run, "--draft", done.data["draft"])
+    provider.respond(None)
+    assert done.code == 2
+    assert f"draft: no row of {len(held_out)} has an answer" in done.err

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.bulk.improvements import FailingRow, failing_rows, is_decided_by_code, is_held_out, shared_request
+from redraft.domain.bulk.comparison import compare
+from redraft.domain.bulk.improvements import (
+    FailingRow,
+    failing_rows,
+    is_decided_by_code,
+    is_held_out,
+    shared_request,
+    unanswered_rows,
+    with_rejected,
+)
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.prompts.improving import drafting_job, read_draft
 
 RUBRIC = [
@@ -37,6 +47,17 @@ def test_no_text_of_a_held_out_row_is_in_the_prompt(items: list[tuple[int, bool]
     for number, _ in items:
         shown = [f"{part}-{number}-" in text for part in ("task", "answer", "reason", "gap")]
         assert not any(shown) or (all(shown) and not is_held_out(f"row {number}"))
+
+
+def test_rows_without_an_answer_count_as_not_accepted():
+    old = [ItemOutcome(name, status="succeeded", success=name < "c", final_score=float(name < "c")) for name in "abcd"]
+    items = [
+        {"custom_id": name, "status": status, "final_answer": "It was long ago." if status == "succeeded" else None}
+        for name, status in zip("abcd", ("succeeded", "failed", "invalid", "canceled"), strict=True)
+    ]
+    assert unanswered_rows(items) == ["b", "c"]
+    found = compare(old, with_rejected([old[0], ItemOutcome("b", status="failed")], unanswered_rows(items)))
+    assert (found.n, found.newly_failing, found.newly_passing, found.verdicts.lost) == (3, ("b",), (), ())
 
 
 @given(st.sets(st.text(min_size=1), min_size=200, max_size=300))
