@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from redraft.domain.bodies.validation_errors import message_of
 from redraft.domain.bulk.improvements import FailingRow, Improvement, SharedRequest, read_improvement
 from redraft.domain.evaluation.rubrics import FAULT_ABSENT, statement_of
+from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.text.prompt_framing import frame
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluation import object_schema
@@ -71,4 +75,16 @@ def read_draft(reply: Any, shared: SharedRequest) -> Improvement:
             raise ValueError(f"`{name}` {fault}.") from None
         if not is_same:
             raise ValueError(f"`{name}` does not have the placeholders of the old text.")
+    _check_limits(found.after)
     return found
+
+
+def _check_limits(changed: Mapping[str, Any]) -> None:
+    """Raise ValueError if a changed field breaks a limit of a request."""
+    criteria = {} if "rubric" in changed else {"eval_crit": "a"}
+    body = {"instruct": "a", **criteria, **changed}
+    try:
+        GenerateAnswer.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"`{first['loc'][0]}`: {message_of(first, body)}.") from None

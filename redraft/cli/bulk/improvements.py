@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 _PAGE = 100
+# Longer texts of a draft are cut on the screen
+_CHARS = 4000
 # The jobs that draft have this label. Its value is the id of the run
 _LABEL = "improves"
 
@@ -168,16 +170,20 @@ def _read(job: "Job", shared: "SharedRequest") -> "Improvement":
     try:
         return read_draft((job.result or {}).get("parsed"), shared)
     except ValueError as error:
-        words = f"The draft of {job.id} cannot be used: {error} Run the command again for another draft, or say what to"
-        words = f"{words} change: redraft jobs continue {job.id} --guidance …"
+        words = f"The draft of {job.id} cannot be used: {output.one_line(str(error))} Run the command again for another"
+        words = f"{words} draft, or say what to change: redraft jobs continue {job.id} --guidance …"
         raise Invalid(words, code="draft_unusable") from None
 
 
 def _show(improvement: "Improvement") -> None:
-    output.show(f"Reasons: {improvement.reasons}")
+    output.show(f"Reasons: {_cut(improvement.reasons)}")
     for name, old, new in improvement.texts:
-        output.show_section(name, [(f"- {old}", "red"), (f"+ {new}", "green")])
+        output.show_section(name, [(f"- {_cut(old)}", "red"), (f"+ {_cut(new)}", "green")])
     output.show("")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARS else f"{text[:_CHARS]} … ({len(text):,} characters)"
 
 
 def _write(file: Path, improvement: "Improvement") -> None:
@@ -208,6 +214,8 @@ class _Trial:
         from redraft.reports.figures import figures_of
         from redraft.reports.text import print_report
 
+        for changes in ({}, self._improvement.after):
+            self._check(changes)
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
         runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]
         unanswered = [self._unanswered(each, len(rows)) for each in runs]
@@ -228,6 +236,19 @@ class _Trial:
             output.say(f"{words} the test needs at least {HELD_OUT_NEEDED}.", "yellow")
         return Exit(self._code)
 
+    def _check(self, changes: "Mapping[str, Any]") -> None:
+        """Raise Invalid if a run with these changes would be refused."""
+        from redraft.cli.sessions import check
+        from redraft.datasets.items import Merger
+        from redraft.domain.bulk.run_requests import CreateRun
+
+        body = check(CreateRun, self._body(self._run.dataset_id, "", changes))
+        Merger(body.defaults, body.overrides)
+
+    def _body(self, dataset_id: str, name: str, changes: "Mapping[str, Any]") -> dict[str, Any]:
+        layers = {"defaults": self._run.defaults, "overrides": {**self._run.overrides, **changes}}
+        return {"dataset_id": dataset_id, "name": f"{self._run.name}, {name}"[:500], **layers, **self._limits}
+
     def _conduct(
         self, rows: "Sequence[Mapping[str, Any]]", name: str, changes: "Mapping[str, Any] | None" = None
     ) -> str:
@@ -245,9 +266,7 @@ class _Trial:
         backend, run = self._backend, self._run
         text = b"".join(to_json(row) + b"\n" for row in rows)
         dataset, _ = backend.import_dataset(BytesIO(text), f"{run.name}, held out", None, "jsonl", {})
-        layers = {"defaults": run.defaults, "overrides": {**run.overrides, **(changes or {})}}
-        body = {"dataset_id": dataset.id, "name": f"{run.name}, {name}"[:500], **layers, **self._limits}
-        request: CreateRun = check(CreateRun, body)
+        request: CreateRun = check(CreateRun, self._body(dataset.id, name, changes or {}))
         started: list[str] = []
 
         def begin() -> str:

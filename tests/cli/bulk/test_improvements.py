@@ -74,6 +74,21 @@ def test_a_draft_that_cannot_be_used_starts_no_run(office: Shell, provider: Mode
     assert office.run("runs", "list", "--json").data["data"][0]["id"] == run_id
 
 
+def test_a_long_draft_is_cut_on_the_screen_and_one_over_a_limit_is_refused(
+    office: Shell, provider: ModelServer, run_id: str
+):
+    provider.respond(reply_with({**DRAFT, "resp_format": "x" * 200_001}))
+    done = improve(office, run_id)
+    assert done.code == 2
+    assert "must have at most 200000 characters" in done.err
+    provider.respond(reply_with({**DRAFT, "resp_format": "x" * 5000, "reasons": "y" * 5000}))
+    before = office.run("runs", "list", "--json").data["data"][0]["id"]
+    done = improve(office, run_id, "--max-in-flight", "0")
+    assert done.code == 2
+    assert done.out.count("(5,000 characters)") == 2
+    assert office.run("runs", "list", "--json").data["data"][0]["id"] == before
+
+
 def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, provider: ModelServer, tmp_path: Path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": "Why?"}) for each in IDS[:4]))

@@ -122,6 +122,8 @@ def test_a_model_may_evaluate_unless_all_criteria_are_checks():
         ({**SAME, "instruct": "Tell of tea."}, "placeholders of the old text"),
         ({**SAME, "resp_format": "As {{ what }}."}, "placeholders of the old text"),
         ({**SAME, "resp_format": "As {{ what."}, "is no template"),
+        ({**SAME, "resp_format": "x" * 200_001}, "`resp_format`: must have at most 200000 characters"),
+        ({**SAME, "rubric": [{"id": "tone", "text": "x" * 200_001}]}, "`rubric`: criterion 'tone': must have at most"),
         ({**SAME, "rubric": {}}, "`rubric` is no list"),
         ({**SAME, "rubric": [{"id": "tone", "text": "Kind", "required": False}]}, "an `id` and a `text`"),
         ({**SAME, "rubric": [{"id": "tone", "text": ""}]}, "'tone'"),
