@@ -104,7 +104,8 @@ def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Resp
         baseline, *others = [each.id for each in ordered]
         return see_other("/runs/compare", baseline=baseline, run=others)
     known, _ = run_listing.list_runs(services, cursor=None, limit=_CHOICES)
-    view: dict[str, Any] = {"chosen": [*chosen, "", ""][:2], "number": len(chosen), "most": RUNS_MAX}
+    others = [run.id for run in known if run.id not in chosen]
+    view: dict[str, Any] = {"chosen": [*chosen, *others][:2], "number": len(chosen), "most": RUNS_MAX}
     return page(request, "runs/choose.html", runs=known, **view)
 
 

@@ -31,6 +31,8 @@ _PLAIN = {
     "string_type": "must be a text",
     "list_type": "must be a list",
 }
+# pydantic reports the length of an annotated text like that of a list
+_OF_LENGTH = frozenset({"too_short", "too_long"})
 _ID_CHARS_MAX = 64
 _NO_OBJECT = frozenset({"model_type", "model_attributes_type", "dict_type"})
 
@@ -59,6 +61,8 @@ def pointer_of(error: Mapping[str, Any], body: Any) -> str:
 def message_of(error: Mapping[str, Any], body: Any = None) -> str:
     """Return the message of an error without the value that was sent. With `body`, it names a criterion by its id."""
     kind, words = str(error["type"]), str(error["msg"])
+    if kind in _OF_LENGTH and isinstance(error.get("input"), str):
+        kind = f"string_{kind}"
     if kind in _NO_OBJECT and words.startswith("Input should be"):
         words = "must be an object"
     else:
