@@ -125,15 +125,15 @@ def _draft(backend: "Backend", run: "Run", shared: "SharedRequest", model: str |
     """Run the job that drafts. The job has calls, a cost and a budget like any other job."""
     from redraft.cli.sessions import check
     from redraft.cli.views.waiting import interrupted_by_sigterm
-    from redraft.domain.bulk.improvements import count_failures, failing_rows
+    from redraft.domain.bulk.improvements import count_failures, failing_rows, why_none_fails
     from redraft.domain.jobs.requests import GenerateAnswer
     from redraft.prompts.improving import drafting_job
 
     failing = failing_rows(_items(backend, run.id))
+    outcomes = backend.outcomes(run.id)
     if not failing:
-        words = "Each answer of the rows for drafts was accepted, so there is nothing to improve."
-        raise Invalid(words, code="nothing_to_improve")
-    body = drafting_job(shared, failing, count_failures(backend.outcomes(run.id)))
+        raise Invalid(f"{run.id}: {why_none_fails(outcomes)}", code="nothing_to_improve")
+    body = drafting_job(shared, failing, count_failures(outcomes))
     own = {"model": model, "metadata": {_LABEL: run.id}, "limits": {"max_cost_usd": max_cost}}
     request = check(GenerateAnswer, {**body, **own})
     backend.check_request(request)
@@ -167,6 +167,10 @@ def _read(job: "Job", shared: "SharedRequest") -> "Improvement":
     if job.status == "failed" and job.error:
         print_error(job.id, job.error)
         raise typer.Exit(exit_codes.exit_of_code(job.error["code"]))
+    if job.status in ("queued", "running"):
+        raise Conflict(f"{job.id} has not ended. Wait for it: redraft jobs watch {job.id}", code="draft_not_ended")
+    if job.status == "canceled" and not job.result:
+        raise Invalid(f"{job.id} was canceled before it had a draft.", code="draft_unusable")
     try:
         return read_draft((job.result or {}).get("parsed"), shared)
     except ValueError as error:

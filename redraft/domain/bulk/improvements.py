@@ -73,6 +73,16 @@ def failing_rows(items: Iterable[Mapping[str, Any]]) -> list[FailingRow]:
     return list(found.values())
 
 
+def why_none_fails(outcomes: Iterable[ItemOutcome]) -> str:
+    """Say why no answer of a run can be shown to a model that drafts."""
+    seen = [each for each in outcomes if not is_held_out(each.custom_id)]
+    if not seen:
+        return "All rows of the run are held out, and drafts must not see them. Is it the trial of an earlier draft?"
+    if not any(each.has_verdict for each in seen):
+        return "None of the rows for drafts has an evaluated answer, so there is no answer to improve."
+    return "Each evaluated answer of the rows for drafts was accepted, so there is nothing to improve."
+
+
 def count_failures(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:
     """Return for each criterion how many answers of the rows for drafts did not meet it, in words."""
     seen = [each for item in outcomes if not is_held_out(item.custom_id) for each in item.criteria]

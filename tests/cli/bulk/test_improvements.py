@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from redraft.domain.bulk.improvements import is_held_out
+from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.operations.jobs import lifecycle, submit
+from redraft.operations.services import Services
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
 from tests.support.shells import Outcome, Shell
@@ -64,6 +67,7 @@ def test_a_draft_that_helps_is_compared_on_held_out_rows_and_adopted_by_a_person
     assert json.loads(file.read_text()) == {"resp_format": WORDS}
     assert "- One sentence.\n+ One sentence that names the year." in adopted.out
     assert improve(office, run_id, "--draft", done.data["runs"][0]).code == 5
+    assert "All rows of the run are held out" in improve(office, done.data["runs"][0]).err
 
 
 def test_a_draft_that_cannot_be_used_starts_no_run(office: Shell, provider: ModelServer, run_id: str):
@@ -87,6 +91,20 @@ def test_a_long_draft_is_cut_on_the_screen_and_one_over_a_limit_is_refused(
     assert done.code == 2
     assert done.out.count("(5,000 characters)") == 2
     assert office.run("runs", "list", "--json").data["data"][0]["id"] == before
+
+
+def test_a_draft_that_has_not_ended_is_named_so(
+    staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer, run_id: str
+):
+    services = staffed[0]
+    provider.respond(lambda _: Reply(latency_s=20))
+    request = GenerateAnswer(instruct="Draft.", eval_crit="It is good.", metadata={"improves": run_id})
+    job = submit.submit(services, request).job.id
+    done = improve(office, run_id, "--draft", job)
+    assert f"{job} has not ended" in done.err
+    lifecycle.cancel(services, job)
+    done = improve(office, run_id, "--draft", job)
+    assert (done.code, "was canceled before it had a draft" in done.err) == (2, True)
 
 
 def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, provider: ModelServer, tmp_path: Path):

@@ -15,6 +15,7 @@ from redraft.domain.bulk.improvements import (
     is_held_out,
     shared_request,
     unanswered_rows,
+    why_none_fails,
     with_rejected,
 )
 from redraft.domain.bulk.outcomes import ItemOutcome
@@ -47,6 +48,16 @@ def test_no_text_of_a_held_out_row_is_in_the_prompt(items: list[tuple[int, bool]
     for number, _ in items:
         shown = [f"{part}-{number}-" in text for part in ("task", "answer", "reason", "gap")]
         assert not any(shown) or (all(shown) and not is_held_out(f"row {number}"))
+
+
+def test_the_reason_for_no_draft_is_the_true_one():
+    names = [f"row {number}" for number in range(9)]
+    held_out = [ItemOutcome(name, status="succeeded", success=True) for name in names if is_held_out(name)]
+    failed = [ItemOutcome(name, status="failed") for name in names if not is_held_out(name)]
+    accepted = [ItemOutcome(each.custom_id, status="succeeded", success=True) for each in failed]
+    assert "All rows of the run are held out" in why_none_fails(held_out)
+    assert "has an evaluated answer" in why_none_fails([*held_out, *failed])
+    assert "was accepted" in why_none_fails([*held_out, *accepted])
 
 
 def test_rows_without_an_answer_count_as_not_accepted():
