@@ -105,6 +105,8 @@ def _read_run(backend: "Backend", run_id: str) -> "tuple[Run, list[DatasetItem]]
 def _shared(run: "Run", rows: "Sequence[DatasetItem]") -> "SharedRequest":
     from redraft.domain.bulk.improvements import is_held_out, shared_request
 
+    if rows and all("answer" in (row.fields or {}) for row in rows):
+        raise Invalid(f"{run.id} only evaluates given answers, so no draft can change them.", code="nothing_to_improve")
     shared = shared_request({**run.defaults, **run.overrides}, [row.fields or {} for row in rows])
     if not shared.texts and not shared.shown_criteria:
         words = "Each row has its own instruct, resp_format and rubric, so there is no common text to improve."

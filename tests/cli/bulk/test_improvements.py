@@ -107,6 +107,17 @@ def test_a_draft_that_has_not_ended_is_named_so(
     assert (done.code, "was canceled before it had a draft" in done.err) == (2, True)
 
 
+def test_a_run_of_given_answers_is_refused(office: Shell, provider: ModelServer, tmp_path: Path):
+    rows = tmp_path / "rows.jsonl"
+    given = {"instruct": "When?", "answer": "It was long ago."}
+    rows.write_text("\n".join(json.dumps({"custom_id": each, **given}) for each in IDS[:4]))
+    run = office.run("eval", str(rows), "--defaults", json.dumps({"rubric": RUBRIC}), "--json").data["run"]["id"]
+    before = len(provider.requests())
+    done = improve(office, run)
+    assert (done.code, len(provider.requests())) == (2, before)
+    assert "only evaluates given answers" in done.err
+
+
 def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, provider: ModelServer, tmp_path: Path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": "Why?"}) for each in IDS[:4]))
