@@ -83,7 +83,8 @@ def improve(
             _write(adopt, improvement)
             return
         held_out = [row for row in rows if is_held_out(row.custom_id or "")]
-        trial = _Trial(backend, found, improvement, {"max_in_flight": max_in_flight, "max_cost_usd": max_cost})
+        limits = {"max_in_flight": max_in_flight, "max_cost_usd": max_cost, "delivery": found.delivery}
+        trial = _Trial(backend, found, improvement, limits)
         code = trial.compare(held_out, job.id, as_json=as_json)
         output.say(f"To adopt it: redraft runs improve {found.id} --draft {job.id} --adopt better.json", "dim")
         raise typer.Exit(code)
@@ -220,7 +221,7 @@ class _Trial:
         from redraft.reports.figures import figures_of
         from redraft.reports.text import print_report
 
-        for changes in ({}, self._improvement.after):
+        for changes in (dict[str, Any](), self._improvement.after):
             self._check(changes)
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
         runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]

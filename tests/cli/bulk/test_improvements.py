@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from redraft.domain.bulk.improvements import is_held_out
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.operations.jobs import lifecycle, submit
 from redraft.operations.services import Services
+from redraft.storage.engine.bulk_tables import runs
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
 from tests.support.shells import Outcome, Shell
@@ -116,6 +118,16 @@ def test_a_run_of_given_answers_is_refused(office: Shell, provider: ModelServer,
     done = improve(office, run)
     assert (done.code, len(provider.requests())) == (2, before)
     assert "only evaluates given answers" in done.err
+
+
+def test_a_run_by_batches_is_tried_by_batches(
+    staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer, run_id: str
+):
+    with staffed[0].database.write() as connection:
+        connection.execute(update(runs).values(delivery="batch").where(runs.c.id == run_id))
+    done = improve(office, run_id)
+    # The provider of these tests has no batch endpoint, and a live run would not need one
+    assert (done.code, "has no batch endpoint" in done.err) == (2, True)
 
 
 def test_reworded_criteria_of_a_model_are_not_their_own_measure(office: Shell, provider: ModelServer, tmp_path: Path):
