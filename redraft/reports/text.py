@@ -13,7 +13,7 @@ from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Passage, Report, Section, ShownExample, Table
 from redraft.reports.tables import AnyTables
 
-# Rich wraps the cells of a table that is wider than this. No table of a report is
+# Rich wraps the cells of a table that is wider than this. No table of a report is that wide
 _PLAIN_WIDTH = 10_000
 # The terminal shows only the beginnings of texts; the other formats show more of them, and all examples
 _PASSAGE_CHARS = 200

@@ -72,7 +72,7 @@ async def show_profiles(request: Request, services: ServicesOf) -> Response:
 def show_profile(request: Request, services: ServicesOf, name: str) -> Response:
     version, other = (request.query_params.get(each, "") for each in ("from", "with"))
     found = profile_views.view_profile(services, name, version=version, other=other)
-    # The page shows the reply field of an evaluation field only if their names differ
+    # The page lists a field of the evaluation only if the evaluator's reply has another name for it
     mapping = {role: field for role, field in found.profile.mapping.items() if role not in ("all", field)}
     return page(
         request,

@@ -137,7 +137,7 @@ def edit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON list of examples; '-' for stdin.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Store a draft with other examples. It is not validated, and nothing changes until it is adopted."""
+    """Store a new draft with other examples. TUNING stays as it is. The new draft is not validated."""
     from redraft.operations.evaluation import tunings
 
     with _services() as services:

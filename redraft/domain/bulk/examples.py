@@ -83,7 +83,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The items to show as the `Examples` of the same names."""
+    """The chosen items for each field of `Examples`."""
 
     lowest: tuple[Choice, ...]
     helped: tuple[Choice, ...]
@@ -124,8 +124,9 @@ def _gain(item: ItemOutcome) -> float:
 
 
 def _loss(item: ItemOutcome) -> tuple[float, Choice] | None:
-    """Return the fall of a score with its two iterations: to the returned answer, else to the worst revision.
+    """Return how much the score fell, with the two iterations.
 
+    It is the fall from the first to the returned answer, if there is one, and otherwise the largest fall at a revision.
     A fall to the returned answer ranks before all others, because the user got the worse answer.
     """
     if _gain(item) < -SAME:

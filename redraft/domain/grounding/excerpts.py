@@ -1,4 +1,4 @@
-"""Cut sources that are too long for an evaluator to excerpts; `[…]` stands for omitted parts."""
+"""Shorten sources to excerpts if they are too long for an evaluator; `[…]` stands for omitted parts."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -26,9 +26,9 @@ class _Passage:
 def excerpts(contents: Sequence[str], answer: str, chars: int) -> list[str]:
     """Cut the sources to `chars` characters in total.
 
-    Sources that fit stay whole. Otherwise the passages most similar to the answer are chosen: first a passage of each
-    cited source, then a passage of each other source, then further passages. The chosen passages keep their order. A
-    source of which no passage stays becomes `[…]`.
+    If all sources together fit, they stay whole. Otherwise the passages most similar to the answer are chosen: first a
+    passage of each cited source, then a passage of each other source, then further passages. The chosen passages keep
+    their order. A source of which no passage stays becomes `[…]`.
     """
     if sum(map(len, contents)) <= chars:
         return list(contents)

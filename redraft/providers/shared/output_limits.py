@@ -26,7 +26,8 @@ _REPLY_MIN = 64
 # If a refusal has no number, the limit is halved, but not below this value. The evaluator's default of 4096 tokens can
 # be halved four times
 _HALVED_MIN = 256
-# A lower bound for most languages and for JSON. A prompt with more tokens is refused once, and then its length is known
+# Most texts and JSON have at least 3 bytes per token. If a prompt has more tokens than estimated, the call is refused
+# once, and then its length is known
 _BYTES_PER_TOKEN = 3
 _SHORTEN = "shorten the task, the sources or the criteria, or use a model with a larger context"
 
@@ -59,7 +60,7 @@ class OutputLimits:
         limits = [body[name], known.maximum, room]
         if known.context and room is None:
             estimate = known.context - _estimated_tokens(body)
-            # A low estimate is not used, because it may be wrong. If the call is refused, the real length is known
+            # A small room would cut the reply, and the estimate may be wrong. A refusal would give the real length
             limits.append(estimate if estimate >= _HALVED_MIN else None)
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
@@ -102,7 +103,7 @@ def limit_advice(refusal: LimitRefusal, origin: LimitOrigin, lowered: int | None
     if origin.is_fixed:
         to = f" to at most {lowered}" if lowered else ""
         also = f", or {_SHORTEN}" if refusal.about == "context" else ""
-        return f"Lower {origin.setting}{to}{also}. It sets the output limit."
+        return f"Lower {origin.setting}{to}{also}. This setting limits the output."
     if lowered:
         return f"The next call asks for at most {lowered} tokens of output."
     if refusal.prompt is None and refusal.maximum is None:
@@ -119,7 +120,7 @@ def _lowered(refusal: LimitRefusal, sent: Mapping[str, Any], *, requested: int) 
     prompt = estimate if refusal.prompt is None else refusal.prompt
     room = refusal.maximum - (prompt if refusal.is_prompt_exact else max(prompt, estimate))
     if room >= requested or (room < _REPLY_MIN and not (refusal.prompt and refusal.is_prompt_exact)):
-        # The refusal shows that the estimate of the prompt is wrong, so the limit is halved instead
+        # The estimate of the prompt is not reliable here, so the limit is halved instead
         room = requested // 2 if requested // 2 >= _HALVED_MIN else 0
     return room if room >= _REPLY_MIN else None
 
