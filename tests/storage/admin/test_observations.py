@@ -71,7 +71,7 @@ def test_a_list_is_narrowed_by_job_and_time(database: Database, add_job: AddJob)
     assert ids(database, ObservationFilter(job_id=other.id)) == [theirs]
     assert ids(database, ObservationFilter(job_id=one.id, created_after=START)) == found[1:]
     assert ids(database, ObservationFilter(created_before=START + timedelta(days=2))) == found[:2]
-    with database.read() as connection:
+    with database.read(is_streamed=True) as connection:
         streamed = list(observations.stream_sources(connection, ObservationFilter(created_after=START)))
     assert [[each["cited"] for each in sources] for sources in streamed] == [[True, False]] * 3
 
@@ -103,7 +103,7 @@ def full(database: Database, add_job: AddJob) -> Database:
 
 def test_no_list_reads_the_whole_table(full: Database):
     found: dict[str, list[str]] = {}
-    with full.read() as connection:
+    with full.read(is_streamed=True) as connection:
         if not full.is_sqlite:
             connection.execute(text("SET LOCAL enable_seqscan = off"))
         for name, run in STATEMENTS.items():

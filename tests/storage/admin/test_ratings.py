@@ -77,7 +77,7 @@ def test_one_job_is_read_by_index(database: Database, rated: str, name: str):
 
 def test_calibration_is_one_query_that_reads_no_table_but_ratings_from_end_to_end(database: Database, rated: str):
     assert rated
-    with database.read() as connection:
+    with database.read(is_streamed=True) as connection:
         if not database.is_sqlite:
             connection.execute(text("SET LOCAL enable_seqscan = off"))
         with explained(connection) as plans:
@@ -88,7 +88,7 @@ def test_calibration_is_one_query_that_reads_no_table_but_ratings_from_end_to_en
 
 def test_the_rows_of_one_evaluator_come_in_a_row(database: Database, rated: str):
     assert rated
-    with database.read() as connection:
+    with database.read(is_streamed=True) as connection:
         found = [row["evaluator_model"] for row in ratings.stream_counting(connection, RatingFilter())]
     assert len(found) == MANY
     assert [len(set(found[start : start + MANY // 3])) for start in range(0, MANY, MANY // 3)] == [1, 1, 1]
