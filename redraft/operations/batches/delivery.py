@@ -48,7 +48,7 @@ class BatchDelivery:
         """Handle all batches that are due. Raises Unavailable if the database cannot be reached."""
         while not self._is_closing and (batch := self._claim()):
             try:
-                self._see_to(batch)
+                self._handle_due(batch)
             except submission.BatchLost:
                 log.warning("batch_taken_over", batch_id=batch.id)
 
@@ -69,7 +69,7 @@ class BatchDelivery:
                 return None
             return batches.claim_due(connection, self._owner, alive - {self._owner})
 
-    def _see_to(self, batch: BatchRecord) -> None:
+    def _handle_due(self, batch: BatchRecord) -> None:
         try:
             endpoint = self._services.providers.batches(parse_model(batch.model).provider)
             found = self._ask(endpoint, batch)
@@ -84,7 +84,7 @@ class BatchDelivery:
             elif found is not None:
                 self._release(batch, self._poll_s, **_facts(found), failures=0, error=None)
         except ProviderError as error:
-            self._handle(batch, error)
+            self._handle_error(batch, error)
 
     def _ask(self, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
         """Return the batch as the provider reports it. None if its calls were ended without results."""
@@ -104,7 +104,7 @@ class BatchDelivery:
             found = CALLS_LOOP.run(endpoint.cancel(batch.provider_batch_id))
         return found
 
-    def _handle(self, batch: BatchRecord, error: ProviderError) -> None:
+    def _handle_error(self, batch: BatchRecord, error: ProviderError) -> None:
         is_sent = batch.provider_batch_id is not None
         if is_sent and error.http_status == _NOT_FOUND and batch.failures >= _MISSING_RESULTS_MAX:
             self._end_lost(batch, error)
