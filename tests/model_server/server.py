@@ -122,6 +122,8 @@ class ModelServer:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(timeout=patient(10))
+        if self._thread.is_alive():
+            raise RuntimeError("The model server does not stop")
 
     def wait(self) -> None:
         """Serve until another thread or a signal ends it."""
@@ -146,11 +148,14 @@ class ModelServer:
 
         server = await self._loop.create_server(connect, sock=self._socket)
         await self._stopping.wait()
+        # asyncio leaks a connection that it accepted but has not opened when its server is closed
+        self._loop.remove_reader(self._socket.fileno())
+        while self._connections or asyncio.all_tasks() - {asyncio.current_task()}:
+            for connection in list(self._connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await asyncio.sleep(0)
         server.close()
-        for connection in list(self._connections):
-            if connection.transport is not None:
-                connection.transport.abort()
-        await asyncio.sleep(0)
 
     async def _handle(self, request: Request, exchange: Exchange) -> None:
         if request.path.startswith("/_"):

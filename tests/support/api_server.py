@@ -1,6 +1,8 @@
 """The real API on a real socket: uvicorn in a thread of this process, or in a process of its own."""
 
+import asyncio
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +34,17 @@ def api_process(settings: Settings, log_file: Path) -> Iterator[tuple[Fork, str]
         process.wait(timeout=patient(10))
 
 
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # asyncio leaks a connection that it accepted but has not opened when its server is closed
+        for server in self.servers:
+            for listening in server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
+
 class ApiServer:
     """A context manager; `client` is connected to it."""
 
@@ -40,7 +53,7 @@ class ApiServer:
         config = uvicorn.Config(
             app, port=0, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=5
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._server.run, name="api-server", daemon=True)
         self._clients: list[httpx2.Client] = []
 
