@@ -1,4 +1,4 @@
-"""All settings. They are read once from the environment, `.env` and `redraft.toml`, and only here."""
+"""All settings, read once from the environment, `.env` and `redraft.toml`. Those of batches: `setting_values.py`."""
 
 import os
 from collections.abc import Callable

@@ -5,7 +5,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from redraft.domain.jobs.time_parsing import HOW, read_time
+from redraft.domain.bodies.time_parsing import HOW, read_time
 
 T = TypeVar("T")
 

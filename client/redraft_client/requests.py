@@ -136,7 +136,7 @@ class EvaluateAnswer(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Minimum score of an accepted answer; 0 is allowed."""
+    """Minimum score of an accepted answer."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str
@@ -203,7 +203,7 @@ class GenerateAnswer(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Minimum score of an accepted answer; 0 is allowed."""
+    """Minimum score of an accepted answer."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str
@@ -306,7 +306,7 @@ class JobFields(TypedDict, total=False):
     eval_crit: str | None
     """The criteria, in words."""
     score_threshold: float
-    """Minimum score of an accepted answer; 0 is allowed."""
+    """Minimum score of an accepted answer."""
     evaluator_model: str | None
     """provider:name; null: the configured one."""
     profile: str

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from redraft.cli.files import read_json
+from redraft.domain.jobs.job_defaults import ITER_MAX, SCORE_THRESHOLD
 
 JobRef = Annotated[
     str,
@@ -70,9 +71,7 @@ Mode = Annotated[
 ]
 OutputFormat = Annotated[
     str | None,
-    typer.Option(
-        metavar="plain|markdown|json|bullets", help="Output format of an answer with sources (default: plain)."
-    ),
+    typer.Option(metavar="plain|markdown|json|bullets", help="Format of an answer with sources (default: plain)."),
 ]
 CitationStyle = Annotated[
     str | None,
@@ -208,7 +207,7 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 def read_moment(text: str) -> datetime:
     """Parse a date or a time. Raises typer.BadParameter if the text is neither."""
-    from redraft.domain.jobs.time_parsing import read_time
+    from redraft.domain.bodies.time_parsing import read_time
 
     try:
         return read_time(text)
@@ -221,8 +220,8 @@ _HELP = {
     "eval_crit": "Evaluation criteria, in words.",
     "rubric": "File with a rubric, that is, a JSON list of criteria (see docs/criteria.md).",
     "profile": "Evaluation profile (default: criteria). `redraft profiles` lists the profiles.",
-    "iter_max": "Maximum number of iterations, 1 to 10 (default: 3).",
-    "threshold": "Minimum score for acceptance, 0 to 1 (default: 0.8).",
+    "iter_max": f"Maximum number of iterations, 1 to 10 (default: {ITER_MAX}).",
+    "threshold": f"Minimum score for acceptance, 0 to 1 (default: {SCORE_THRESHOLD}).",
     "model": "Model that generates answers, as provider:name (default: REDRAFT_MODEL). Repeatable: iteration k uses "
     "the k-th model, and further iterations use the last model.",
     "evaluator_model": "Model that evaluates answers, as provider:name (default: REDRAFT_EVALUATOR_MODEL, else the "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from redraft.domain.jobs.job_defaults import SCORE_THRESHOLD
 from redraft.importing.chat_messages import request_of
 from redraft.importing.criteria import Part, all_required, weighted
 from redraft.importing.openai_files import Given, read_files
@@ -17,7 +18,6 @@ from redraft.importing.values import Fields, as_list, as_object, is_number
 
 _TASKS = ("input", "question", "prompt", "query", "instruct", "instruction", "task")
 _SOURCE = {"type", "source", "input_messages", "model", "sampling_params"}
-_DEFAULT_THRESHOLD = 0.8
 _METADATA_CHARS, _METADATA_MAX = 512, 14
 
 
@@ -212,8 +212,8 @@ class _Eval:
         threshold = grader.get("pass_threshold")
         if is_number(threshold):
             return float(threshold or 0)
-        self._findings.change(place, _name_of(grader), f"it has no pass_threshold: {_DEFAULT_THRESHOLD} is used")
-        return _DEFAULT_THRESHOLD
+        self._findings.change(place, _name_of(grader), f"it has no pass_threshold: {SCORE_THRESHOLD} is used")
+        return SCORE_THRESHOLD
 
     def _parts(self, place: str, grader: Fields, item: Item) -> Iterator[Part]:
         try:

@@ -1,4 +1,7 @@
-"""Computes the cost of calls in 1e-9 USD, as integers. An unknown cost is None, and never 0."""
+"""Computes the cost of calls in 1e-9 USD, as integers. An unknown cost is None, and never 0.
+
+The prices come from the package genai_prices. The setting `prices` in `redraft/settings.py` replaces and adds prices.
+"""
 
 from datetime import UTC, datetime
 from decimal import Decimal

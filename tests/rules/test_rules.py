@@ -183,6 +183,7 @@ def test_no_test_sleeps():
         "tests/support/waiting.py": "the one place that waits",
         "tests/model_server/server.py": "scripted latency",
         "tests/api/http/test_limits.py": "a client that sends slowly",
+        "tests/support/api_server.py": "gives the event loop some turns",
         "tests/api/test_stopping.py": "gives the event loop one turn",
     }
     found = {

@@ -9,6 +9,7 @@ from api.dependencies import ServicesOf
 from api.pages.bulk.run_forms import FIELDS, check_run, filled_like, filled_run, kept_run
 from api.pages.parts.forms import Filled, Form, FormOf, idempotency_of, new_token
 from api.pages.parts.rendering import address, page, pages_router, see_other
+from redraft.domain.jobs.job_defaults import ITER_MAX, SCORE_THRESHOLD
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
@@ -19,7 +20,7 @@ router = pages_router("/runs")
 
 _PAGE = 20
 _CHOICES = 100
-_START = {"iter_max": "3", "score_threshold": "0.8", "repeat": "1", "max_in_flight": "32"}
+_START = {"iter_max": str(ITER_MAX), "score_threshold": str(SCORE_THRESHOLD), "repeat": "1", "max_in_flight": "32"}
 
 
 @router.get("")

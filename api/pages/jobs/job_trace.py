@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from api.pages.parts.filters import duration
 from redraft.domain.jobs.states import Step
-from redraft.domain.jobs.time_intervals import Interval, covered, merged
+from redraft.domain.numbers.time_intervals import Interval, covered, merged
 from redraft.operations.calls.model_calls import SPECULATIVE_SEQ, may_have_cost
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Job, PlacedCall

@@ -24,7 +24,7 @@ from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.drafts import RefineQuestion
 from redraft.domain.jobs.ids import TraceParent
 from redraft.domain.jobs.requests import ContinueJob, GenerateAnswer, RescoreJob
-from redraft.domain.jobs.time_intervals import covered
+from redraft.domain.numbers.time_intervals import covered
 from redraft.errors import Invalid
 from redraft.messages import Delta
 from redraft.operations.bulk import report_tables, run_results

@@ -1,4 +1,7 @@
-"""The backoff between attempts of a step, and the waits that servers ask for."""
+"""The backoff between attempts of a step, and the waits that servers ask for.
+
+The settings `retry_wait_s` and `retry_wait_max_s` in `redraft/settings.py` are the first and the longest wait.
+"""
 
 import math
 import random

@@ -25,6 +25,7 @@ from redraft.domain.bodies.fields import (
 )
 from redraft.domain.evaluation.rubrics import Rubric, evaluated_by_model
 from redraft.domain.jobs.attachments import ATTACHMENTS_MAX, AnyAttachment
+from redraft.domain.jobs.job_defaults import ITER_MAX, PLATEAU_DELTA, PLATEAU_PATIENCE, SCORE_THRESHOLD
 from redraft.domain.jobs.sampling import ChangedSampling, Sampling
 from redraft.domain.jobs.variables import TemplateName, Variables
 from redraft.domain.jobs.webhooks import EVENT_TYPES, EventType
@@ -74,8 +75,8 @@ class Revision(StrictModel):
 
 
 class Stop(StrictModel):
-    plateau_patience: int = Field(default=2, ge=0, le=10)
-    plateau_delta: Fraction = 0.02
+    plateau_patience: int = Field(default=PLATEAU_PATIENCE, ge=0, le=10)
+    plateau_delta: Fraction = PLATEAU_DELTA
 
 
 class Limits(StrictModel):
@@ -193,7 +194,7 @@ class EvaluationFields(StrictModel):
     instruct: FilledText = Field(description="The question or task.")
     resp_format: Text = Field(default="", description="The wanted form of the answer, in words.")
     eval_crit: FilledText | None = Field(default=None, description="The criteria, in words.")
-    score_threshold: Fraction = Field(default=0.8, description="Minimum score of an accepted answer; 0 is allowed.")
+    score_threshold: Fraction = Field(default=SCORE_THRESHOLD, description="Minimum score of an accepted answer.")
     evaluator_model: ModelName | None = Field(default=None, description="provider:name; null: the configured one.")
     profile: ProfileName = Field(default=DEFAULT_PROFILE, description="A named way to evaluate; GET /v1/profiles.")
     rubric: Rubric | None = Field(default=None, description="The criteria, line by line; with profile 'criteria'.")
@@ -250,7 +251,7 @@ class GenerateAnswer(EvaluationFields):
 
     model_config = ConfigDict(json_schema_extra=_rules(_EVALUATED_BY_SOMETHING, _RUBRIC_FITS_PROFILE, _ONE_SCHEMA))
 
-    iter_max: int = Field(default=3, ge=1, le=ITERATIONS_MAX, description="Maximum number of iterations.")
+    iter_max: int = Field(default=ITER_MAX, ge=1, le=ITERATIONS_MAX, description="Maximum number of iterations.")
     model: Models | None = Field(
         default=None, description="provider:name, or a list: iteration k uses entry k, or the last entry."
     )

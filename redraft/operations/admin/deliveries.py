@@ -15,7 +15,8 @@ import structlog
 from redraft import __version__
 from redraft.domain.admin.urls import read_url
 from redraft.domain.calls.backoff import read_retry_after
-from redraft.domain.jobs.webhooks import body_of, headers_of, wait_s
+from redraft.domain.jobs.webhook_retries import wait_s
+from redraft.domain.jobs.webhooks import body_of, headers_of
 from redraft.errors import Forbidden, Invalid, Unavailable
 from redraft.operations.jobs.webhooks import keys_of
 from redraft.operations.services import Services

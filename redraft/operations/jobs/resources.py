@@ -11,8 +11,9 @@ from redraft.domain.evaluation.calibration import Verdict
 from redraft.domain.grounding.citations import Citation
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, JobStatus, Outcome, StopReason, outcome_of
-from redraft.domain.jobs.time_intervals import Interval
-from redraft.domain.jobs.webhooks import ATTEMPTS_MAX, attempts_left, message_type
+from redraft.domain.jobs.webhook_retries import ATTEMPTS_MAX, attempts_left
+from redraft.domain.jobs.webhooks import message_type
+from redraft.domain.numbers.time_intervals import Interval
 from redraft.operations.jobs.iterations import Iteration, Role
 from redraft.operations.resource_base import (
     ROOT_PATH,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.states import JobStatus, StopReason
-from redraft.domain.jobs.time_intervals import covered
+from redraft.domain.numbers.time_intervals import covered
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries
 from redraft.operations.jobs.iterations import CriteriaMatrix, Iteration

@@ -14,17 +14,14 @@ from pydantic import ValidationError
 
 from redraft.domain.admin.urls import RequestTarget, read_url
 from redraft.domain.jobs.requests import GenerateAnswer, Webhook
+from redraft.domain.jobs.webhook_retries import ATTEMPTS_MAX, WAIT_MAX_S, WAITS_S, wait_s
 from redraft.domain.jobs.webhooks import (
-    ATTEMPTS_MAX,
     EVENT_BYTES_MAX,
     EVENT_TYPES,
-    WAIT_MAX_S,
-    WAITS_S,
     body_of,
     headers_of,
     message_type,
     sign,
-    wait_s,
 )
 from redraft.setting_values import webhook_keys
 from tests.rules.sources import ROOT

@@ -14,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from redraft.domain.admin.address_rules import Allowed
 from redraft.domain.jobs.requests import ContinueJob
-from redraft.domain.jobs.webhooks import ATTEMPTS_MAX, EVENT_TYPES
+from redraft.domain.jobs.webhook_retries import ATTEMPTS_MAX
+from redraft.domain.jobs.webhooks import EVENT_TYPES
 from redraft.errors import Invalid, NotFound
 from redraft.operations.admin.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, DeliverySlots
 from redraft.operations.jobs import lifecycle, webhooks

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.domain.jobs.time_parsing import read_time
+from redraft.domain.bodies.time_parsing import read_time
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
