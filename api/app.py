@@ -116,7 +116,7 @@ def _routes() -> list[BaseRoute]:
     return whole.routes
 
 
-@cache  # to build it takes most of a second
+@cache  # building it takes most of a second
 def _description() -> dict[str, Any]:
     return openapi.describe(_routes())
 

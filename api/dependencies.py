@@ -51,7 +51,7 @@ class Context:
         return await to_thread.run_sync(call, limiter=self.drafting)
 
 
-# Dependencies are async, because FastAPI calls other dependencies in threads
+# Dependencies are async, because FastAPI calls dependencies that are not async in threads
 async def get_context(request: Request) -> Context:
     return request.app.state.context
 
@@ -78,11 +78,11 @@ async def get_idempotency(
             min_length=1,
             max_length=255,
             pattern=r"^[\x20-\x7e]+$",
-            description="A request with the same key and body as an earlier one returns what the earlier one created.",
+            description="A request with the key and the body of an earlier request returns what that request created.",
         ),
     ] = None,
 ) -> Idempotency | None:
-    """Read the idempotency key, which is unique per API key and route. Return None if there is none."""
+    """Read the idempotency key, which is unique per API key and route. Return None without the header."""
     if idempotency_key is None:
         return None
     return Idempotency(f"{caller_of(request)}:{request.url.path.rpartition('/')[2]}", idempotency_key)

@@ -1,4 +1,4 @@
-"""Runs each suspect in a process of its own. A suspect is a step that has lost several workers.
+"""Runs each suspect in a process of its own. A suspect is a step whose worker was lost several times.
 
 If the step crashes its process, it harms no other step. Otherwise the step ends as usual.
 """

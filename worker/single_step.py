@@ -18,7 +18,7 @@ from worker.timers_and_shutdown import Schedule
 
 
 def main(step: str, job_id: str, step_no: str) -> int:
-    """Execute a step that has lost its workers, and notify other workers of the next step."""
+    """Execute a step whose worker was lost several times, and notify other workers of the next step."""
     settings = load_settings_or_exit()
     configure_logs(settings.log_level, settings.log_format)
     services = build_runtime(settings)

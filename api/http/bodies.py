@@ -132,7 +132,7 @@ def parse_object(text: str, name: str, words: str = "") -> dict[str, Any]:
 
 def _read_float(text: str) -> float:
     number = strict_json.finite(text)
-    # In JSON Schema 1.0 is an integer. Above the limit, a float does not represent every integer
+    # In JSON Schema, 1.0 is an integer. Above the limit, a float does not represent every integer
     return int(number) if number.is_integer() and abs(number) <= _EXACT_MAX else number
 
 

@@ -155,7 +155,7 @@ class Notifications:
         try:
             yield
         finally:
-            # redis-py can swallow a cancellation while it connects, so one is not enough
+            # redis-py can ignore a cancellation while it connects, so the task is canceled until it ends
             while not listener.done():
                 listener.cancel()
                 await asyncio.wait({listener}, timeout=_CANCEL_AGAIN_S)

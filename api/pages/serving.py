@@ -31,7 +31,7 @@ class _Files(StaticFiles):
 static_files = _Files(directory=_FOLDER / "static")
 
 
-# Cached, because the OpenAPI document depends only on the code, and to prepare it takes some tenths of a second
+# Cached, because the OpenAPI document depends only on the code, and preparing it takes some tenths of a second
 @lru_cache(maxsize=1)
 def _described(app: FastAPI) -> Description:
     return describe(app.openapi())

@@ -280,7 +280,7 @@ class Datasets(_Part):
 
 
 class Runs(_Part):
-    """The rows of a dataset as jobs."""
+    """Runs, each with a job for every row of a dataset."""
 
     def start(self, *, idempotency_key: str | None = None, **fields: Unpack[requests.CreateRun]) -> Run:
         request = post("/v1/runs", fields, idempotency_key=idempotency_key or new_key())

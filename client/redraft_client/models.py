@@ -1065,10 +1065,10 @@ class RunBatch(ResponseModel):
     failed: int
     submitted_at: str | None = None
     expires_at: str | None = None
-    """The provider ends the batch at the latest then."""
+    """The latest time at which the provider ends the batch."""
     ended_at: str | None = None
     error: str | None = None
-    """Why the provider refused the batch, or why it could not be asked last."""
+    """Why the provider refused the batch, or why the last request for it failed."""
     odd_line_count: int
     """Lines of the results that belong to no call of the batch."""
 
@@ -1087,13 +1087,15 @@ class RunCounts(ResponseModel):
 
 
 class RunError(ResponseModel):
-    """The reason why items of a run cannot be started, or were given up."""
+    """The reason why items of a run cannot be started, or were canceled because they could not be started for
+    long.
+    """
     code: str
     detail: str
     pointer: str
     """JSON pointer to a field of the row or of the run."""
     items: int
-    """The number of items that the error delays, or that were given up."""
+    """The number of items that the error delays, or that were canceled because of it."""
     since: str
 
 

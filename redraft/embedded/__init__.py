@@ -1,7 +1,7 @@
 """Embedded mode: broker and worker run as children of this process, and share one data folder.
 
 The mode is on if `REDRAFT_BROKER_URL` is empty: `stack` upgrades the schema and starts Valkey and one worker. Otherwise
-`stack` starts nothing. It never upgrades a database that `REDRAFT_DATABASE_URL` names.
+`stack` starts nothing. `stack` never upgrades a database that `REDRAFT_DATABASE_URL` names.
 """
 
 from collections.abc import Generator

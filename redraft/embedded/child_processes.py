@@ -27,7 +27,7 @@ _PRIVATE = 0o077
 
 
 class Part:
-    """A command that runs as a child. The pipe at its standard input shows the end of the parent (`parent_death.py`).
+    """A command that runs as a child. It notices the parent's end at its standard input, a pipe (`parent_death.py`).
 
     The output of the command goes to the file `log_path`, or to the standard error of this process.
     """

@@ -26,8 +26,8 @@ def guarded(command: Sequence[str], grace_s: float, lock: Path | None = None, *,
         command: the program and its arguments. It shares the standard input of the guard.
         grace_s: the time between SIGTERM and SIGKILL.
         lock: a file that stays locked while the command runs.
-        silent_s: the command is killed after this time without a sign of life; 0: never. The time is first measured
-            after the first sign of life.
+        silent_s: the command is killed after this time without a sign of life; 0: never. Before the first sign of
+            life, the command is not killed.
     """
     guard = [sys.executable, "-I", "-m", "redraft.embedded.guard", str(lock or ""), str(grace_s), str(silent_s)]
     return [*guard, *command]
@@ -40,7 +40,7 @@ def pulse_of(arguments: Sequence[str]) -> int | None:
 
 
 def await_begin() -> bool:
-    """Wait until the parent has upgraded the schema. Return False if the parent ends before."""
+    """Wait until the parent has upgraded the schema. Return False if the parent ends first."""
     return bool(os.read(0, len(BEGIN)))
 
 

@@ -46,7 +46,7 @@ def _words_of(response: httpx2.Response) -> str:
     except json.JSONDecodeError:
         found = None
     if not isinstance(found, dict) or "detail" not in found:
-        return f"The server answered with status {response.status_code}, and not as Redraft does."
+        return f"The server answered with status {response.status_code}, but not in the format of Redraft."
     problem = cast("dict[str, Any]", found)
     lines = [f"{problem['detail']} ({problem.get('code')})"]
     lines += [f"{each['pointer'] or '(body)'}: {each['detail']}" for each in problem.get("errors") or ()]

@@ -20,9 +20,9 @@ from redraft.operations.jobs.resources import Job
 Report = Callable[[int, str], Awaitable[None]]
 """Sends a progress notification: the number of an event of the job, and its message."""
 
-# Proxies close requests without a response after a longer time
+# Shorter than the time after which proxies close a request without a response
 _POLL_S = 20
-# Many hosts give up on a tool after 60 s
+# Many hosts end a tool call after 60 s
 _WAIT_S = 50
 _WAIT_MAX_S = 600
 

@@ -1,7 +1,7 @@
 """`python -I -m redraft.sandbox.child`: validates values against JSON Schemas for its parent, one at a time.
 
 Standard input is a socket. A message is a length and a JSON text; a request begins with its CPU limit. When the parent
-ends, the kernel closes the socket. It kills a child at its CPU limit. So no child outlives its parent for long.
+ends, the kernel closes the socket. The kernel kills a child at its CPU limit. So no child runs long after its parent.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A bounded queue of requests that wait for a few slots. Kinds of requests take turns, so none waits for all others."""
+"""A bounded queue of requests that wait for a few slots. Kinds of requests take turns, so no kind blocks the others."""
 
 import threading
 from collections import OrderedDict, deque

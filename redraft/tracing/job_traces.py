@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 _WAITING_MAX = 10_000
 _BATCH = 50
-# The export of a trace waits for this time, in which a stopped worker, or one with a canceled job, records last replies
+# The export of a trace waits for this time, because a stopping worker, or that of a canceled job, still stores replies
 _SETTLE_S = 0.5
 # Must not exceed the time that a command with its own worker gives the worker to stop
 _LAST_EXPORTS_S = 4.0

@@ -23,7 +23,7 @@ _YEAR_S = 365 * 86_400
 
 @router.get("/go")
 def go(request: Request, services: ServicesOf, q: str = "") -> Response:
-    """Redirect to the page of an id, of the beginning of an id, of a unique name, or of a page's own name."""
+    """Redirect to the page that `q` names: by its own name, or by the id, its beginning or the name of a resource."""
     wanted = q.strip()
     if not wanted:
         return page(request, "go.html", q=wanted, error="")
@@ -34,7 +34,7 @@ def go(request: Request, services: ServicesOf, q: str = "") -> Response:
 
 
 def _find_path(services: Services, wanted: str) -> str:
-    """Return the path of a page. Raises NotFound if there is none, and Conflict if several have this beginning."""
+    """Return the path of a page. Raises NotFound if nothing matches, and Conflict if several resources match."""
     if path := _PAGES.get(wanted.lower()):
         return path
     prefixed = [each for each in _FINDERS if wanted.startswith(each[0])]

@@ -54,7 +54,7 @@ def rate(request: Request, services: ServicesOf, form: FormOf, rater: Rater) -> 
 
 
 def _narrow(text_of: Callable[[str], str | None], skipped: Sequence[str]) -> QueueFilter:
-    """Read how the queue is narrowed. A label without `=` matches nothing that a user could mean, so it is ignored."""
+    """Read the filters of the queue. A label without `=` is ignored, because it has no value to compare with."""
     key, equals, value = (text_of("label") or "").strip().partition("=")
     label = (key.strip(), value.strip()) if equals and key.strip() else None
     run_id = (text_of("run") or "").strip() or None

@@ -98,7 +98,7 @@ def _metadata(label: str) -> dict[str, str]:
 
 
 def _choose(request: Request, services: Services, chosen: Sequence[str]) -> Response:
-    # Of the runs that were selected in the list, the oldest is the baseline
+    # The oldest of the runs that were selected in the list is the baseline
     if 2 <= len(set(chosen)) == len(chosen) <= RUNS_MAX:
         ordered = sorted((runs.get_run(services, each) for each in chosen), key=lambda run: run.created_at)
         baseline, *others = [each.id for each in ordered]

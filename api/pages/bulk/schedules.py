@@ -1,4 +1,4 @@
-"""The pages of schedules: the list, and the trend of the runs of one."""
+"""The pages of schedules: the list of schedules, and a schedule with the trend of its runs."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -75,7 +75,7 @@ def answer_of(job: Job, iterations: Sequence[Iteration], view: str | None) -> An
 
 
 def pending_of(job: Job, iterations: Sequence[Iteration]) -> list[dict[str, Any]]:
-    """Return the answers that wait for their evaluations. There are none if the job has ended."""
+    """Return the answers that wait for their evaluations. The list is empty if the job has ended."""
     found: list[dict[str, Any]] = []
     for each in iterations if job.finished_at is None else ():
         if each.evaluation is None:

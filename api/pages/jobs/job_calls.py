@@ -100,12 +100,12 @@ def reply_of(body: Any) -> str:
 
 
 def verdict_of(reply: str) -> list[tuple[str, str]]:
-    """Return the fields of the only JSON object in a reply, as names and texts, as the loop finds the object."""
+    """Find the only JSON object in a reply, as the loop does, and return its fields as names and texts."""
     found = find_object(reply, None, lambda _: True)
     try:
         return [] if isinstance(found, Unusable) else list(_fields(found.value))
     except RecursionError:
-        # Nested too deeply for a table; then its text is shown
+        # The object is nested too deeply for a table, so the page shows the text of the reply
         return []
 
 

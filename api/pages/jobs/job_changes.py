@@ -71,7 +71,7 @@ def rate(request: Request, services: ServicesOf, job_id: str, form: FormOf, rate
 
 
 def _next_to_rate(view: HistoryView, rated_id: str | None) -> str:
-    """Return the id of the next evaluation on the page that nobody has rated, or else of the rated one."""
+    """Return the id of the next evaluation on the page that nobody has rated, or else `rated_id`."""
     shown = [each.evaluation.id for each in reversed(view.iterations) if each.evaluation]
     at = shown.index(rated_id) + 1 if rated_id in shown else 0
     rated = {rating.evaluation_id for rating in view.ratings}

@@ -51,7 +51,7 @@ def best_attempts(iterations: Sequence[Iteration]) -> list[Iteration]:
 
 
 def strip_of(job: Job, best: Sequence[Iteration]) -> Strip | None:
-    """Return the strip of an unfinished job from the best candidate of each iteration. An ended job has none."""
+    """Return the strip of an unfinished job from the best candidate of each iteration. None if the job has ended."""
     progress = job.progress
     if progress.step is None:
         return None

@@ -23,7 +23,7 @@ _GAP_MIN_S = 1.0
 _UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
 # The last label of the axis would be cut off, if its tick is close to the end
 _LABELED_MAX = 96.0
-# The lines on a bar by its class: on paper without colours, they tell apart what is not solid
+# The hatches of bars by class, because bars must also differ on paper without colours
 _HATCHES = {
     "evaluate": "M-1 1l2-2M0 6l6-6M5 7l2-2",
     "audit": "M-1 5l2 2M0 0l6 6M5-1l2 2",
@@ -111,7 +111,7 @@ class Axis:
         return min(100.0, max(0.0, (moment - self._start - paused) / self.length_s * 100))
 
     def bar(self, row: Row) -> Markup:
-        # Not by `tag`, which would take a quarter of the time of a page with 500 calls
+        # Written without `tag`, which would take a quarter of the time of a page with 500 calls
         left, right = (self.place(moment) for moment in row.interval)
         place = f'x="{_percent(left)}" width="{_percent(right - left)}" y="25%" height="50%"'
         color = escape(row.color)

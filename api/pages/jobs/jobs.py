@@ -103,7 +103,7 @@ def show_criteria(request: Request, services: ServicesOf) -> Response:
 def go_beside(
     services: ServicesOf, job_id: JobIdOf, to: Literal["previous", "next"], place: Annotated[str, Query(alias="list")]
 ) -> Response:
-    """Redirect to the next or the previous job of a list, or at the end of the list to the list."""
+    """Redirect to the next or the previous job of a list. If there is no such job, redirect to the list."""
     pairs = pairs_of(place)
     found = job_lists.neighbour(services, read_filter(pairs), dict(pairs).get("after"), job_id, is_next=to == "next")
     if found:
@@ -153,7 +153,7 @@ class _Bulk:
 
 @router.get("/jobs/bulk")
 def confirm(request: Request, services: ServicesOf) -> Response:
-    """Ask for confirmation before many jobs are canceled or deleted. Afterwards, show their number."""
+    """Ask for confirmation before many jobs are canceled or deleted. Afterwards, show how many jobs have changed."""
     params = request.query_params
     bulk = _Bulk.read(params.get("do", ""), params.getlist("job"), params.get("filters", ""), params.get("back"))
     if params.get("which") == _MARKED and not bulk.ids:

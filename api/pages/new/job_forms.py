@@ -142,7 +142,7 @@ class JobForm:
         return [_in_text(error) if self.is_text else error for error in errors]
 
     def show_rubric(self, *, as_text: bool) -> list[FormError]:
-        """Convert the rubric to text, or to rows. If it has errors, it stays as it is, and they are returned."""
+        """Convert the rubric to text, or to rows. If it has errors, do not convert it, and return the errors."""
         errors: list[FormError] = []
         rubric = self.rubric(errors)
         if errors or as_text == self.is_text:
@@ -173,7 +173,7 @@ def _source(number: int, row: Mapping[str, str], errors: list[FormError]) -> dic
 def _kept(file: KeptFile, errors: list[FormError]) -> dict[str, Any]:
     if file.stored is None:
         errors.append(
-            FormError("attachments", "a file of the earlier job is gone; remove it, or choose the file again")
+            FormError("attachments", "a file of the earlier job was deleted; remove it, or choose the file again")
         )
         return {}
     data = b64encode(file.stored.data).decode()
@@ -222,7 +222,7 @@ def _rows_sent(form: Form, group: str) -> list[dict[str, str]]:
     columns = [form.texts(f"{group}_{part}") for part in parts]
     length = max(map(len, columns))
     for part, column in zip(parts, columns, strict=True):
-        # A part can be left out of all rows, but not of some, because the others would change their rows
+        # A part may be missing in all rows, but not in some rows, because the other values would move to wrong rows
         if len(column) not in {0, length}:
             words = f"{group}_{part} was sent {len(column)} times for {length} rows. Send it for each row, or for none."
             raise Invalid(words)
@@ -256,7 +256,7 @@ def _joined(name: str, texts: Sequence[str]) -> str:
 
 
 def _placeholder(number: int) -> dict[str, Any]:
-    """Return a criterion that stands for one with an error, so that the next criteria keep their numbers."""
+    """Return a criterion that replaces a criterion with an error, so that the next criteria keep their numbers."""
     return {"id": f"criterion-{number}", "text": "-"}
 
 

@@ -41,7 +41,8 @@ class _FormState:
     """The state of the form: its fields, its errors, its preview, and the draft of a model.
 
     `focus` is the id of the field to continue with, and `added` the group that has a new empty row. If `is_inserted`, a
-    script inserts a part of the page; the status of an error would appear in the console of the browser.
+    script inserts the response into the page. Then the response has the status 200 even with errors, because browsers
+    print other statuses in their consoles.
     """
 
     form: JobForm
@@ -266,6 +267,6 @@ def _show(request: Request, services: Services, state: _FormState, *, is_part: b
 
 
 def _rows_shown(state: _FormState, group: str) -> list[dict[str, str]]:
-    """Return the rows of a group, with an empty one if there are none or the user asked for one."""
+    """Return the rows of a group. Add an empty row if there are no rows, or if the user asked for a row."""
     rows = state.form.rows[group]
     return [*rows, dict.fromkeys(GROUPS[group][1], "")] if state.added == group or not rows else rows

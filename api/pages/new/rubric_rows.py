@@ -74,7 +74,7 @@ def _check(kind: str, row: Row) -> dict[str, Any]:
     if kind in _LISTS and len(lines) > 1:
         return {"kind": kind, "value": lines, **more}
     try:
-        # A value that was left behind by another kind is not part of this check
+        # If a user has changed the kind of a row, the row can still have the value of the earlier kind
         check = read_check(kind, value if value.strip() and kind not in KINDS_WITHOUT_VALUE else None)
     except ValueError as error:
         raise RowError("value", _CHECK_ERROR.format(kind=kind, error=error)) from None

@@ -30,7 +30,7 @@ class CriterionTrial:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A rubric on the answer of a job. `calls` is the maximum number of calls of an evaluation by models."""
+    """A rubric that is tried on the answer of a job. `calls` is the maximum number of calls if models evaluate it."""
 
     job_id: str
     task: str
@@ -41,9 +41,10 @@ class Trial:
 
 
 def try_rubric(services: Services, rubric: Sequence[Any], job: str) -> Trial:
-    """Run the checks of a valid rubric on the answer of a job. `job` is an id or its beginning; empty: the latest one.
+    """Run the checks of a valid rubric on the answer of a job.
 
-    Raises NotFound, or Conflict if the job has no answer.
+    `job` is an id or its beginning. If it is empty, the latest succeeded job is used. Raises NotFound if there is no
+    such job, and Conflict if the job has no answer.
     """
     if job:
         found = queries.get_job(services, references.find_job_id(services, job))

@@ -17,7 +17,7 @@ LANGUAGES = {
 }
 _CHARS_MAX = 8_000
 _LINE_CHARS_MAX = 400
-# The lexer of C looks at the rest of the empty lines again at each of them
+# At each empty line, the lexer of C reads all following empty lines again
 _BLANK_CHARS_MAX = 200
 _BLANK = re.compile(r"\s+")
 _CLASSES = (

@@ -118,7 +118,7 @@ def filled(form: Form, names: Sequence[str], error: RedraftError) -> Filled:
 def read_number(text: str) -> float | str:
     """Convert a text to a number.
 
-    A text that is no number is returned unchanged, and the request's validation refuses it.
+    A text that is not a number is returned unchanged, and the validation of the request refuses it.
     """
     text = text.strip()
     if _WHOLE.fullmatch(text):
@@ -127,7 +127,7 @@ def read_number(text: str) -> float | str:
 
 
 def read_count(text: str) -> int:
-    """Convert a text to a whole number. Return 0 if it is none, or has more than nine digits."""
+    """Convert a text to a whole number. Return 0 if the text is not a whole number, or has more than nine digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 

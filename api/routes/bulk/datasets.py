@@ -69,7 +69,8 @@ class UploadQuery(BaseModel):
     overrides: _Layer = None
     delivery: Literal["live", "batch"] | None = Field(
         None,
-        description="With `validate_only`: report the maximum cost of this delivery, and refuse a model without it.",
+        description="With `validate_only`: report the maximum cost of this delivery. `batch` is refused if a model has "
+        "no batch endpoint.",
     )
 
     def mapping(self) -> dict[str, str]:
@@ -83,7 +84,7 @@ class UploadQuery(BaseModel):
         return found
 
     def layer(self, name: str) -> dict[str, Any]:
-        """Return the `defaults` or `overrides` for which the file is validated. Raises Invalid if it is wrong."""
+        """Return the `defaults` or `overrides` of the validation. Raises Invalid if the text is no JSON object."""
         text: str | None = getattr(self, name)
         return {} if text is None else parse_object(text, name)
 
@@ -91,7 +92,8 @@ class UploadQuery(BaseModel):
         """Raise Invalid if the options of a run are given for a file that is stored."""
         given = [name for name in _OF_RUN if getattr(self, name) is not None]
         if given and not self.validate_only:
-            raise Invalid.at(f"/{given[0]}", f"Only a run has {given[0]}: send it to POST /v1/runs.", "misplaced")
+            words = f"A stored dataset has no {given[0]}. Give {given[0]} in POST /v1/runs, or set validate_only."
+            raise Invalid.at(f"/{given[0]}", words, "misplaced")
 
 
 @dataclass(frozen=True, slots=True)

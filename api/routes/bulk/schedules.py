@@ -49,9 +49,9 @@ class SchedulePage(Page[Schedule]): ...
     },
 )
 def create_schedule(services: ServicesOf, body: Annotated[CreateSchedule, Body(openapi_examples=_EXAMPLE)]) -> Response:
-    """Start a run of a dataset at regular times. A worker starts one run per time, and none while the last is running.
+    """Start a run of a dataset at regular times, unless the last run is still running.
 
-    After an outage, one run catches up. The gates are checked when a run ends.
+    After an outage, a worker starts one run for all missed times. The gates are checked when a run ends.
     """
     schedule = schedules.create_schedule(services, body)
     response = render(schedule, 201)
@@ -80,7 +80,7 @@ def pause_schedule(services: ServicesOf, schedule_id: str) -> Response:
 
 @router.post("/{schedule_id}/resume", response_model=Schedule)
 def resume_schedule(services: ServicesOf, schedule_id: str) -> Response:
-    """Resume a paused schedule. The runs of the pause are not caught up."""
+    """Resume a paused schedule. No runs are started for the times of the pause."""
     return render(schedules.resume_schedule(services, schedule_id))
 
 

@@ -23,7 +23,7 @@ def list_keys(*, as_json: options.AsJson = False) -> None:
     elif found:
         output.show_table(found, _COLUMNS)
     else:
-        output.say("No API keys yet. On loopback, none is needed. To create a key: redraft keys create NAME")
+        output.say("No API keys yet. On loopback, no key is needed. To create a key: redraft keys create NAME")
 
 
 _COLUMNS: output.Columns[dict[str, Any]] = {

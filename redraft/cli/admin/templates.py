@@ -70,7 +70,7 @@ def check(*, folder: Folder, as_json: options.AsJson = False) -> None:
 
 @app.add("save", "redraft templates save brief ./templates/brief")
 def save(*, name: Name, folder: Folder, as_json: options.AsJson = False) -> None:
-    """Store the texts in a folder as the current version of a template. Earlier versions are kept."""
+    """Store the files of a folder as the current version of a template. Earlier versions are kept."""
     from redraft.operations.admin.generator_templates import save_template
 
     texts = _read(folder).texts

@@ -52,7 +52,7 @@ def connected(url: str) -> "Generator[Remote]":
     try:
         client = redraft_client.Redraft(url, timeout_s=_TIMEOUT_S, retries=_RETRIES)
     except ValueError as error:
-        raise Invalid(f"{error} It comes from --server or REDRAFT_SERVER, and REDRAFT_API_KEY.") from error
+        raise Invalid(f"{error} Check --server or REDRAFT_SERVER, and REDRAFT_API_KEY.") from error
     with client:
         yield Remote(client, url)
 
@@ -206,7 +206,7 @@ class Remote(RemoteRequests):
         return self._get(Dataset, f"datasets/{dataset_id}")
 
     def list_rows(self, dataset_id: str, after: int, limit: int) -> list[DatasetItem]:
-        # The parameter has no negative value; without it, the list begins with the first row
+        # The API refuses negative values. Without the parameter, the list begins with the first row
         return self._first(DatasetItem, f"datasets/{dataset_id}/items", None if after < 0 else after, limit)
 
     def check_dataset(

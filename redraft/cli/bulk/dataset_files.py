@@ -64,7 +64,7 @@ def import_named(backend: "Backend", text: str, **reading: Unpack[Reading]) -> t
 
 
 def import_file(backend: "Backend", text: str, **reading: Unpack[Reading]) -> tuple[Dataset, bool]:
-    """Store the rows of a file. Return the dataset, and whether it is new. Raises Invalid if it cannot be read."""
+    """Store the rows of a file. Return the dataset, and whether it is new. Raises Invalid for an unreadable file."""
     console = output.stderr()
     words = output.styled(f"reading {output.one_line(text, 60)}", "dim")
     spinner = console.status(words) if console.is_interactive else nullcontext()

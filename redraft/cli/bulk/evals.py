@@ -108,9 +108,12 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         _ensure_alone(of_new, fields)
         retry = "errors" if retry_errors else "open"
         raise typer.Exit(resume_run(resume, wanted, retry=retry, max_cost=max_cost, detach=detach))
-    if dataset is None or retry_errors:
-        hint = "--retry-errors" if retry_errors else "DATASET"
-        raise typer.BadParameter("Name a file of rows, or resume a run: redraft eval --resume latest", param_hint=hint)
+    if retry_errors:
+        words = "--retry-errors works only with --resume, as in: redraft eval --resume latest --retry-errors"
+        raise typer.BadParameter(words, param_hint="--retry-errors")
+    if dataset is None:
+        words = "Name a file of rows, or resume a run: redraft eval --resume latest"
+        raise typer.BadParameter(words, param_hint="DATASET")
     body = {
         "name": name,
         "defaults": fields,

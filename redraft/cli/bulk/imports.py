@@ -27,11 +27,16 @@ Output = Annotated[
         metavar="FOLDER",
         file_okay=False,
         help="New or empty folder for the files (default: imported).",
+        show_default=False,
     ),
 ]
 Visible = Annotated[
     bool,
-    typer.Option("--visible", help="Show the criteria to the generator, too. By default they are hidden, as before."),
+    typer.Option(
+        "--visible",
+        help="Show the criteria to the generator, too. By default they are hidden from the generator, as graders in "
+        "OpenAI's Evals and assertions in promptfoo are.",
+    ),
 ]
 _ITEM_FIELD = "item.FIELD"
 _SHOWN_MAX = 50
@@ -63,7 +68,12 @@ def openai_evals(
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(metavar=_ITEM_FIELD, help="The field of an item that is the task (default: found by name)."),
+        typer.Option(
+            metavar=_ITEM_FIELD,
+            help="The field of an item that is the task (default: the sample's input, else the first of the fields "
+            "input, question, prompt, query, instruct, instruction and task that has a value). The input_messages of "
+            "a run take precedence.",
+        ),
     ] = None,
     visible: Visible = False,
     as_json: options.AsJson = False,

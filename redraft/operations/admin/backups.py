@@ -27,7 +27,7 @@ def back_up(
 ) -> Backup:
     """Copy the database into a file without downtime. With `may_replace` a complete copy replaces an existing file.
 
-    Only its owner can read the file, because it contains all tasks and answers. `on_progress` gets the copied share
+    Only the file's owner can read it, because it contains all tasks and answers. `on_progress` gets the copied share
     (0 to 1, None if unknown) and the number of copied bytes.
 
     Raises:
@@ -71,8 +71,8 @@ def _written_whole(file: Path) -> Generator[Path]:
     partial = Path(name)
     try:
         yield partial
-        # After a power failure, the file could be empty without the first sync, and the rename undone without the
-        # second
+        # Without the first sync, the file could be empty after a power failure. Without the second, the rename could
+        # be undone
         _sync(partial)
         partial.replace(file)
         _sync(file.parent)

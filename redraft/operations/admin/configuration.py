@@ -62,7 +62,7 @@ def settings_in_effect(settings: Settings) -> list[Setting]:
 
 
 def in_lines(settings: Settings, found: Sequence[Setting]) -> list[Setting]:
-    """Return one setting per entry of a setting with named entries, such as endpoints, and the others unchanged."""
+    """Split each setting with named entries, such as endpoints, into one per entry. Other settings stay unchanged."""
     lines: list[Setting] = []
     for each in found:
         value = getattr(settings, each.name.lower().removeprefix("redraft_"), None)

@@ -35,7 +35,7 @@ SLOW_AT_ONCE_MAX = 8
 """The maximum of parallel deliveries to slow receivers. The remaining slots are free for other receivers."""
 # Users choose the receivers, so their number is not bounded
 _SLOW_KNOWN_MAX = 200
-# Longer than any attempt, which resolves the name, makes a request of at most 15 s, and stores the outcome for 30 s
+# Longer than any attempt: it resolves the name, makes a request of at most 15 s, and stores the outcome within 30 s
 LEASE_S = 90.0
 _STORE_FOR_S = 30.0
 _GONE = 410
@@ -72,12 +72,12 @@ class DeliverySlots:
     def leave(self, receiver: str) -> None:
         with self._changed:
             self._in_flight[receiver] -= 1
-            # `+` on counters drops entries with 0. Otherwise the counter would grow with every new receiver
+            # Adding a counter removes the entries with 0. Otherwise the counter would grow with every new receiver
             self._in_flight += Counter()
             self._changed.notify_all()
 
     def record(self, receiver: str, *, is_slow: bool) -> None:
-        """Record whether a receiver answered. Only the latest slow receivers are kept."""
+        """Record whether a receiver was slow. Only the latest slow receivers are kept."""
         with self._changed:
             self._slow.pop(receiver, None)
             if is_slow:
@@ -123,7 +123,7 @@ class Deliverer:
         self._is_closing = True
 
     def finish(self, within_s: float) -> bool:
-        """Wait for the deliveries in flight. Return whether all ended in time. Another worker repeats the others."""
+        """Wait for the deliveries in flight, and return whether all ended in time. Other workers repeat the rest."""
         return self._slots.wait_empty(within_s)
 
     def _claim(self) -> list[ClaimedDelivery]:
@@ -151,7 +151,7 @@ class Deliverer:
             log.warning("webhook_outcome_not_stored", delivery_id=claimed.delivery.id, reason=error.message)
         finally:
             self._slots.leave(receiver)
-            # The last claim may have left due deliveries, since no slot was free
+            # A slot is free now, and due deliveries may be waiting for one
             self._services.database.changed_tables["webhooks"].set()
 
 
@@ -231,7 +231,7 @@ def _outcome_of(claimed: ClaimedDelivery, reply: Reply) -> dict[str, Any]:
 def _reschedule(
     claimed: ClaimedDelivery, words: str, status: int | None = None, retry_after_s: float | None = None
 ) -> dict[str, Any]:
-    """Return the changes of a failed attempt: the time of the next one, or the failure if this was the last one."""
+    """Return the new columns after a failed attempt: the time of the next attempt, or the failure after the last."""
     delivery = claimed.delivery
     wait = wait_s(delivery.attempts - delivery.attempts_before, asked_s=retry_after_s)
     if wait is None:

@@ -40,7 +40,7 @@ class TemplateView:
 
 
 def view_template(services: Services, reference: str, *, before: str = "") -> TemplateView:
-    """View a template. It is compared with its version `before`, if named. Raises the errors of `find_template`."""
+    """View a template. If `before` is given, compare it with this version. Raises the errors of `find_template`."""
     template = find_template(services, reference)
     with services.database.read() as connection:
         versions = stored.versions_of(connection, template.name, limit=_VERSIONS_MAX)

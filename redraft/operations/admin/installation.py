@@ -53,7 +53,7 @@ class Parts:
 
 
 def extension_errors(services: Services, group: Group) -> dict[str, str]:
-    """The errors of the entry points of installed packages that cannot be used, by name."""
+    """Return the errors of those entry points of installed packages that cannot be used, by name."""
     if group == "redraft.providers":
         return services.providers.package_errors()
     errors = {name: each.error for name, each in extensions(group).items() if each.error is not None}

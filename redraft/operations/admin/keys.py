@@ -81,9 +81,9 @@ def _shown(key: dict[str, Any]) -> dict[str, Any]:
 
 
 def revoke_key(services: Services, prefix: str) -> str:
-    """Revoke the key whose id begins with this prefix, and return the id. Revoked keys do not count.
+    """Revoke the key whose id begins with this prefix, and return the id.
 
-    Raises NotFound if no key matches, and Conflict if several keys match.
+    Raises NotFound if no key that is not yet revoked matches, and Conflict if several such keys match.
     """
     with services.database.read() as connection:
         found = [k["id"] for k in api_keys.all_keys(connection) if k["id"].startswith(prefix) and not k["revoked_at"]]

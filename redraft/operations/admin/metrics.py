@@ -34,7 +34,7 @@ FAMILIES = {
     "workers": "Workers with a heartbeat within the last three intervals.",
     "worker_slots": "Steps that the workers can execute at once.",
     "jobs_live": "Jobs that have not ended.",
-    "jobs_suspected": "Live jobs whose steps lost several workers, and now run in separate processes.",
+    "jobs_suspected": "Live jobs whose worker was lost several times. Their steps now run in separate processes.",
     "steps": "Next steps of live jobs by state: waiting for a worker, delayed, in_flight, or lost with their worker.",
     "oldest_wait_seconds": "Time for which the longest waiting step has been due.",
     "sweeper_lag_seconds": "Longest time for which a due or lost step has caused no notification of the workers.",
@@ -106,7 +106,7 @@ def collect(services: Services) -> Gauges:
     gauges = Gauges()
     is_up = _is_up(lambda: _add_from_database(gauges, services))
     if not is_up:
-        # Some values are missing if the connection broke during the collection, and the rest would look complete
+        # If the connection broke during the collection, only some values are there, and nothing would show the gap
         gauges = Gauges()
     gauges.add("database_up", is_up)
     gauges.add("broker_up", _is_up(services.queue.ping))

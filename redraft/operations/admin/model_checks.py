@@ -31,7 +31,7 @@ class ModelCheck:
 
 
 def check_model(services: Services, name: str = "", *, timeout_s: float | None = None) -> ModelCheck:
-    """Make one short real call to a model. Without a name, this is the default model.
+    """Make one short real call to a model. Without a name, the default model is called.
 
     Raises Invalid if the model is unknown, or its provider is not configured.
     """

@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Selects the jobs that ended before a time, with one of the statuses, or with any status if none is given."""
+    """Selects the jobs that ended before a time. If statuses are given, only jobs with one of them are selected."""
 
     before: datetime
     statuses: tuple[str, ...]
@@ -142,7 +142,7 @@ def forget_some(services: Services) -> None:
 
 
 def next_size(size: int, took_s: float) -> int:
-    """The size of the next batch, computed from the duration of the last one, because jobs differ in size."""
+    """Return the size of the next batch, computed from the duration of the last one, because jobs differ in size."""
     if took_s > _BATCH_S:
         return max(1, size // 2)
     return min(_BATCH_MAX, size * 2) if took_s < _BATCH_S / 3 else size

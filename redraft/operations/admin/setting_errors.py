@@ -79,7 +79,7 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def unknown_names() -> dict[str, str | None]:
-    """The variables with the prefix that have no effect, each with the variable that the user may have meant."""
+    """Return the variables `REDRAFT_…` that have no effect, each with the variable that the user may have meant."""
     settings = {_OF_COMPOSE, *(f"REDRAFT_{name.upper()}" for name in Settings.model_fields)}
     found = {name: _similar(name, settings | _OF_COMMANDS) for name in _unknown(os.environ, settings | _OF_COMMANDS)}
     for name in _unknown(dotenv_values(".env"), settings):

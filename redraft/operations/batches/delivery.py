@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 _LONGEST_WAIT_S = 900.0
 _NOT_FOUND = 404
-# The paid results of an ended batch may be listed late. With the waits between them, these attempts take over an hour
+# A provider may list the paid results of an ended batch late. With their waits, these attempts take over an hour
 _MISSING_RESULTS_MAX = 10
 _CANCELED = "The run was canceled before the provider got the batch."
 
@@ -64,7 +64,7 @@ class BatchDelivery:
         with self._services.database.write() as connection:
             found = workers.alive(connection, within_s=3 * self._services.settings.heartbeat_s)
             alive = {worker["id"] for worker in found}
-            # Other workers take the batches of a worker without a heartbeat
+            # Without a heartbeat of this worker, other workers would claim the same batch
             if self._owner not in alive:
                 return None
             return batches.claim_due(connection, self._owner, alive - {self._owner})
@@ -87,7 +87,7 @@ class BatchDelivery:
             self._handle_error(batch, error)
 
     def _ask(self, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
-        """Return the batch as the provider reports it. None if its calls were ended without results."""
+        """Return the batch as the provider reports it. None if this function has ended its calls without results."""
         if batch.provider_batch_id is None:
             found = submission.submit(self._services, endpoint, batch)
             if found is None:

@@ -1,6 +1,6 @@
-"""Imports the results of a batch into the ledger, page by page, and makes the steps resumable that waited for them.
+"""Imports the results of a batch into the ledger, page by page, and lets the steps continue that waited for them.
 
-An import that was interrupted starts anew. A call has one result, so results that are stored already change nothing.
+An import that was interrupted starts anew. A call has only one result, so storing a result again changes nothing.
 """
 
 from collections import defaultdict
@@ -45,7 +45,7 @@ class BatchLost(Exception):  # noqa: N818 - a state, like LeaseLost
 
 
 class OddLines:
-    """The lines of a result file that are no result of a call: malformed, foreign or duplicate ones."""
+    """Counts the lines of a result file that are malformed, are duplicates, or belong to no call of the batch."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -137,7 +137,7 @@ def _store_lines(
 def _store(
     services: Services, batch: BatchRecord, call_ids: Sequence[str], read: Callable[[Mapping[str, Any]], ChatReply]
 ) -> None:
-    """Store the results of some calls, and make the steps resumable that have all results now."""
+    """Store the results of some calls, and let each step continue that now has all its results."""
     with services.database.read() as connection:
         found = batches.calls_by_id(connection, batch.id, call_ids)
     rows = [row for row in found if row["status"] == "started"]
@@ -156,7 +156,7 @@ def _store(
 
 
 def _next_attempt(settings: Settings, attempt: int, *, is_last: bool) -> dict[str, Any]:
-    """Return the columns of a step after a transient failure: for another batch, live calls, or the last attempt."""
+    """Return the columns of a step after a transient failure, so that it uses another batch, calls live, or ends."""
     if not is_last:
         return {"step_attempt": attempt}
     if settings.batch_fallback == "live":

@@ -101,7 +101,8 @@ def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> Pr
     try:
         return CALLS_LOOP.run(endpoint.find(batch.id, call_ids, since, known))
     except ProviderError as error:
-        # Also after a refusal, as of an expired key, the provider may execute the batch. So its results are waited for
+        # The provider may execute the batch although it refuses this request, for example because of an expired key.
+        # So the error counts as transient, and the batch is neither ended nor submitted again
         words = f"The provider may have the batch, and does not list its batches: {error.message}"
         raise ProviderError("provider_unavailable", words, http_status=error.http_status) from error
 

@@ -129,7 +129,7 @@ def _kept(services: Services, run_ids: Sequence[str], pairs: Sequence[RowPair], 
         return found
     with services.database.read() as connection:
         names = [stored.rows_with_metadata(connection, runs.find(connection, each), query.metadata) for each in run_ids]
-    # One run is enough: metadata is stored with the jobs, and the jobs of another run may have been deleted
+    # A row needs the metadata in one run only: it is stored with the jobs, and other runs may have lost their jobs
     wanted = set[str]().union(*names)
     return [pair for pair in found if pair.custom_id in wanted]
 

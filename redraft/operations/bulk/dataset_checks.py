@@ -84,8 +84,8 @@ def check_dataset(  # noqa: PLR0913 - one parameter per option
 ) -> Report:
     """Read a file once, as a run with these defaults and overrides would read it.
 
-    Files that rows attach by a path are read from `folder`; without it such rows are bad. With the delivery `batch`,
-    the cost is that of batches.
+    Files that rows attach by a path are read from `folder`; without a folder, rows with such a path are bad. With the
+    delivery `batch`, the cost is computed with the prices of batches.
 
     Raises Invalid if the file cannot be read, the defaults or overrides are not valid, or the delivery is `batch` and a
     model has no batch endpoint.

@@ -85,7 +85,7 @@ def import_dataset(
 ) -> tuple[Dataset, bool]:
     """Store the rows of a file in batches. Returns the dataset, and whether it is new. Equal rows are stored only once.
 
-    Files that rows attach by a path are read from `folder`; without it such rows are bad.
+    Files that rows attach by a path are read from `folder`; without a folder, rows with such a path are bad.
 
     Raises Invalid if the file cannot be read, its columns are ambiguous, or none of its rows is good (`no_good_rows`).
     """

@@ -57,9 +57,9 @@ def list_tests(services: Services) -> list[EvaluatorTest]:
 
 
 def warnings_about(services: Services, evaluators: Iterable[tuple[str, str]]) -> list[str]:
-    """A sentence for each evaluator that failed a probe with the current version of its profile.
+    """Return a sentence for each evaluator that failed a probe with the current version of its profile.
 
-    `evaluators` are pairs of the full name of an evaluator, or the joined names of a panel, and a profile.
+    Each of `evaluators` is a pair: the full name of an evaluator (or the joined names of a panel), and a profile.
     """
     tests = _ended(services)
     return [words for each in dict.fromkeys(evaluators) if (words := _warning(services, tests, *each))]

@@ -82,7 +82,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
 
 
 def _evaluators(requests: Sequence[ItemRequest], evaluators: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of an evaluator, or the joined names of a panel, and its profile."""
+    """Return pairs: an evaluator (or the joined names of a panel), and its profile."""
     panels = {(" + ".join(str(parse_model(name)) for name in each.evaluation.panel), each.profile) for each in requests}
     return [(name, profile) for panel, profile in panels for name in ([panel] if panel else evaluators)]
 

@@ -1,4 +1,4 @@
-"""Ends a run, or a round of its batches, with the webhook delivery in the same unit of work. Sends the next round."""
+"""Ends runs and rounds of batches, and stores their webhook deliveries in the same unit of work. Sends next rounds."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -89,7 +89,7 @@ def _store_delivery(
 
 
 def end_round(connection: Connection, run_id: str, number: int) -> None:
-    """Store the delivery for the webhook of a run whose batches of a round have ended. The run is locked."""
+    """Store the delivery that tells a run's webhook that a round of batches has ended. The caller locks the run."""
     # Each delivery of a run has another version
     runs.change(connection, run_id)
     record = runs.get(connection, run_id)

@@ -52,7 +52,7 @@ class ResumePreview:
     """What a resume would start. Nothing is stored.
 
     Attributes:
-        items: the number of items that the resume starts: `canceled` and `failed` of them.
+        items: the number of items that the resume starts: the sum of `canceled` and `failed`.
         cost: the maximum further cost. The past cost of the items is not included.
         is_estimated: whether the cost is computed from the first items only.
         budget_left: the part of the budget that is not spent, in USD; None without a budget.
@@ -135,7 +135,7 @@ def preview_start(services: Services, body: CreateRun) -> StartPreview:
 
 
 def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *, is_batch: bool) -> Cost:
-    """The maximum cost of `number` jobs. `requests` are the first; the other jobs are assumed to have the same mean."""
+    """The maximum cost of `number` jobs, from the mean cost of the first ones, whose requests are `requests`."""
     costs = [cost_max(services, request, is_batch=is_batch) for request in requests]
     unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
     known = [cost.usd for cost in costs if cost.usd is not None]

@@ -32,12 +32,12 @@ class RunCounts(Resource):
 
 
 class RunError(Resource):
-    """The reason why items of a run cannot be started, or were given up."""
+    """The reason why items of a run cannot be started, or were canceled because they could not be started for long."""
 
     code: str
     detail: str
     pointer: str = Field(description="JSON pointer to a field of the row or of the run.")
-    items: int = Field(description="The number of items that the error delays, or that were given up.")
+    items: int = Field(description="The number of items that the error delays, or that were canceled because of it.")
     since: Moment
 
 
@@ -54,9 +54,9 @@ class RunBatch(Resource):
     succeeded: int = Field(description="The calls whose replies are stored.")
     failed: int
     submitted_at: Moment | None
-    expires_at: Moment | None = Field(description="The provider ends the batch at the latest then.")
+    expires_at: Moment | None = Field(description="The latest time at which the provider ends the batch.")
     ended_at: Moment | None
-    error: str | None = Field(description="Why the provider refused the batch, or why it could not be asked last.")
+    error: str | None = Field(description="Why the provider refused the batch, or why the last request for it failed.")
     odd_line_count: int = Field(description="Lines of the results that belong to no call of the batch.")
 
 

@@ -169,7 +169,7 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
 
 
 def find_baseline_id(services: Services, run_id: str) -> str | None:
-    """The id of the newest earlier run on the same rows that was not canceled; None if there is none.
+    """Return the id of the newest earlier run on the same rows that was not canceled. None if no run matches.
 
     Raises NotFound if there is no run with this id.
     """

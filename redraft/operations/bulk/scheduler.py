@@ -167,7 +167,7 @@ def _start_some(services: Services, run_id: str) -> bool:
         if only_postponed and _pauses.is_over(run_id):
             items = run_items.take_queued(connection, run, room, are_postponed=True)
     made = [_prepared(services, run, item) for item in items]
-    # Without an item to start, a run can only end, and only if none of its jobs is running
+    # Without items to start, `_stored` can only end the run, which is possible only if none of its jobs is running
     started = _stored(services, run_id, made) if made or not slots.of_run else []
     for job in started:
         context.notify(services, context.message_of(job))
@@ -177,7 +177,7 @@ def _start_some(services: Services, run_id: str) -> bool:
         _pauses.end(run_id)
     if only_postponed:
         _give_up(services, run_id)
-    # Items that cannot be started use no slot, so others can be started
+    # Items that cannot be started use no slot, so other items can be started
     has_room = any(each.errors is not None for each in made) and not only_postponed
     return has_room or (bool(started) and len(items) == _BATCH)
 

@@ -123,7 +123,7 @@ def _may_have_cost(row: Mapping[str, Any]) -> bool:
 def _worst_usage(ref: ModelRef, body: Mapping[str, Any]) -> Usage:
     sent = to_json(body)
     input_tokens = len(sent) // BYTES_PER_TOKEN + 1 + tokens_in(ref, body)
-    # A user's text cannot contain these bytes, because JSON puts a backslash before each of its quotes
+    # A user's text cannot contain these bytes, because JSON puts a backslash before each quote in a text
     writes = input_tokens if b'"cache_control":' in sent else 0
     output_tokens = sent_limit(body) or OUTPUT_BOUND
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cache_write_tokens=writes)

@@ -169,7 +169,7 @@ class OutsideChecks:
                 self.traces["http", name] = {"id": message_id, "attempts": attempt, "seconds": seconds}
 
     def _post(self, endpoint: CheckEndpoint, keys: list[bytes], message_id: str) -> Reply:
-        # Not waited for: `Busy` reschedules the step, which then holds no thread
+        # Waiting for a slot would hold a thread. `Busy` reschedules the step instead
         if not _slots.acquire(blocking=False):
             raise Busy("Too many requests to checks are in flight; try again in some seconds.")
         try:

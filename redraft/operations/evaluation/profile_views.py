@@ -28,7 +28,7 @@ class ProfileView:
 
 
 def view_profile(services: Services, name: str, *, version: str = "", other: str = "") -> ProfileView:
-    """View a profile. It is compared with the used version `version`, or with the profile `other`, if named.
+    """View a profile. If `version` or `other` is given, compare it with this version or with this other profile.
 
     Raises NotFound if a profile does not exist, or the profile has no such version.
     """

@@ -43,7 +43,7 @@ _FILE = "rated-answers.jsonl"
 
 
 class Tuning(Resource):
-    """Examples or a threshold for an evaluator, with the agreement with people before and after.
+    """Examples or a threshold for an evaluator, and how well it agrees with people without and with this tuning.
 
     `profile_version` is the version of the profile with these examples.
     """

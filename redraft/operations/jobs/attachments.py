@@ -24,7 +24,8 @@ class StoredFile:
 def without_data(settings: Settings, request: AnyRequest) -> list[StoredAttachment]:
     """Return the attachments of a request as they are stored with it.
 
-    Raises Invalid if there are too many, one or all together are too large, or one has no data.
+    Raises Invalid if there are too many attachments, if one of them or all together are too large, or if one has no
+    data.
     """
     sent = request.attachments
     if len(sent) > settings.attachments_max:

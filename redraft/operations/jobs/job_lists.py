@@ -90,7 +90,7 @@ class JobLines:
 
 @dataclass(frozen=True, slots=True)
 class CriteriaRates:
-    """The counts of each criterion, the one that most answers do not meet first.
+    """The counts of each criterion. The criterion that most answers do not meet comes first.
 
     Attributes:
         searched: the number of jobs that were read, the newest ones of the list.
@@ -164,8 +164,8 @@ def rate_criteria(services: Services, criteria: JobFilter) -> CriteriaRates:
 def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_id: str, *, is_next: bool) -> str | None:
     """Return the id of the job after or before a job in a list, or None.
 
-    `cursor` is that of the page with the job. In an order other than that of time, only this page is searched. Raises
-    NotFound if there is no such job, and Invalid for a bad cursor.
+    `cursor` is the cursor of the page with the job. If the list is not ordered by time, only this page is searched.
+    Raises NotFound if there is no such job, and Invalid for a bad cursor.
     """
     if criteria.sort == "time":
         job = queries.get_job(services, job_id)
@@ -197,7 +197,7 @@ def _lines(rows: Sequence[JobRow], scores: Sequence[tuple[str, int, float | None
 
 
 def _line(row: JobRow, scores: Sequence[tuple[int, float | None]]) -> JobLine:
-    # The query returns a fixed number of characters behind the field name, so the text is not valid JSON
+    # The query returns a fixed number of characters after the field name, so the text is not valid JSON
     threshold = _NUMBER.match(row.threshold)
     return JobLine.from_row(
         row,

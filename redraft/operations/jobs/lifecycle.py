@@ -36,8 +36,8 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
 
     If the job has ended and its answer is still being evaluated, only the evaluation is canceled.
 
-    If a worker has its step, the workers are asked to abort its calls. With `is_one_of_many`, the caller asks the
-    workers once, after the last job.
+    If a worker executes a step of the job, the workers are asked to abort its calls. With `is_one_of_many`, the caller
+    asks the workers once, after the last job.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """

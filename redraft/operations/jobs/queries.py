@@ -57,7 +57,7 @@ def list_iterations(services: Services, job_id: str, number: int | None = None) 
 
 
 def iterations_of(connection: Connection, job: JobRecord, number: int | None = None) -> list[Iteration]:
-    """The resources of all candidates of a job, or of one iteration. Three queries read them, for any number."""
+    """The resources of all candidates of a job, or of one iteration. Three queries suffice for any number of them."""
     records = history.iterations_of(connection, job, number)
     # A rescoring job shows only its own evaluations
     ids = [] if job.rescored_job_id else [record.id for record in records]

@@ -235,7 +235,7 @@ def submit(
             if job is None and idempotency:
                 return _replay(connection, idempotency, ready.digest, request)
     if job is None:
-        raise RuntimeError("A job without an idempotency key met another one.")
+        raise RuntimeError("A job without an idempotency key was refused because its key exists.")
     reached(FaultPoint.SUBMITTED, job.id)
     # A fast worker would find no job before the commit. If this process dies here, the sweeper notifies the workers
     context.notify(services, context.message_of(job))
@@ -256,7 +256,7 @@ def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) ->
 
 
 def _store_in_group(services: Services, ready: Ready, row: Mapping[str, Any]) -> JobRecord | None:
-    """Store a job and its first event with one statement. None if the job has other rows, or was not stored."""
+    """Store a job and its first event with one statement. None if the job needs further rows, or was not stored."""
     group_commit, request = services.database.group_commit, ready.request
     has_other_rows = ready.files or ready.template or request.webhook or not isinstance(request, GenerateAnswer)
     if group_commit is None or has_other_rows:
@@ -342,7 +342,7 @@ def _replay(connection: Connection, idempotency: Idempotency, digest: str, reque
     known = jobs.find_by_key(connection, idempotency.scope, idempotency.key)
     if known is None:
         raise Conflict("The job of this Idempotency-Key was deleted at the same moment; send the request again.")
-    # Jobs that were stored before have the digest of all fields
+    # Jobs that an earlier version stored have the digest of all fields
     if known.request_hash not in {digest, _digest(dump(request))}:
         words = f"This Idempotency-Key was used for job {known.id} with another body; use a new key."
         raise Invalid.at("", words, "idempotency_key_reused")

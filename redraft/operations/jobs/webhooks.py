@@ -72,7 +72,7 @@ def latest_deliveries(
 
 @dataclass(frozen=True, slots=True)
 class FailedDeliveries:
-    """The numbers of deliveries that failed for good, and of deliveries that will be tried again after a failure."""
+    """The numbers of deliveries that failed permanently, and of deliveries that will be tried again after a failure."""
 
     failed: int
     failing: int

@@ -27,8 +27,8 @@ _OBSERVED = frozenset({JobKind.GENERATE_ANSWER.value, JobKind.EVALUATE_ANSWER.va
 def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] | None) -> None:
     """If the column values end the job, store its observation, and the status of its item in a run.
 
-    An answered job is complete when its answer is evaluated.
-    The caller has stored the last evaluations. `job` is the record of the job before the end.
+    An answered job is complete when its answer is evaluated. The caller has stored the last evaluations. `job` is the
+    record of the job before the end.
     """
     if values is None or not is_end(values):
         return
@@ -38,12 +38,12 @@ def complete(connection: Connection, job: JobRecord, values: Mapping[str, Any] |
 
 
 def item_changes(job: JobRecord, values: Mapping[str, Any]) -> list[Change]:
-    """The change of the run's item if the column values end its job, for a combined statement; otherwise none."""
+    """Return the change of the run's item for a combined statement; empty if the column values do not end its job."""
     return [run_items.end_change(job.id, values["status"])] if job.run_id is not None and is_end(values) else []
 
 
 def announce(services: Services, job: JobRecord, *, has_ended: bool) -> None:
-    """Notify the clients that wait for a job, and export the trace of an ended one. The caller has committed.
+    """Notify the clients that wait for a job. If it has ended, export its trace. The caller has committed.
 
     If an item of a run has ended, the scheduler of this process starts the next one.
     """

@@ -97,7 +97,7 @@ def check_ended_runs(services: Services) -> None:
 
 
 def _check(services: Services, tick: TickRecord) -> Sequence[RunGate]:
-    """Return the results of the gates: none for a run that a person has canceled."""
+    """Return the results of the gates. The list is empty for a run that a person has canceled."""
     with services.database.read() as connection:
         schedule = stored.get(connection, tick.schedule_id)
         baseline_id = stored.run_before(connection, tick)

@@ -13,7 +13,7 @@ _RUNS = 30
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """A run of a schedule. `mean_score` is the mean of its returned answers; None if no answer has a score."""
+    """A run of a schedule. `mean_score` is the mean score of its returned answers; None if no answer has a score."""
 
     tick: Tick
     line: RunLine

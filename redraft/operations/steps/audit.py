@@ -84,7 +84,7 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
     scores = [each.evaluation.score for each in evaluations if each.evaluation.score is not None]
     if len(scores) < len(evaluations):
         error = next((each.evaluation.error for each in evaluations if each.evaluation.error), None)
-        return [audit_failed(error["detail"] if error else "what is left of the budget does not reach.")]
+        return [audit_failed(error["detail"] if error else "the remaining budget is too small.")]
     if len(evaluations) < 2:
         return []
     before, after = (each.record.evaluation for each in (evaluations[0], evaluations[-1]))
@@ -92,9 +92,9 @@ def _warnings(step: StepContext, evaluations: Sequence[AnswerEvaluation]) -> lis
     if first is None or last is None or last <= first + _TOLERANCE or scores[-1] > scores[0] + _TOLERANCE:
         return []
     words = (
-        f"The loop's score rose from {format_score(first)} to {format_score(last)}, that of the audit by "
-        f"{_auditor(step)} did not ({format_score(scores[0])}, {format_score(scores[-1])}): the answer may please its "
-        "evaluator and nobody else."
+        f"The loop's score rose from {format_score(first)} to {format_score(last)}, but the score of the audit by "
+        f"{_auditor(step)} did not rise ({format_score(scores[0])}, {format_score(scores[-1])}): the answer may please "
+        "only its own evaluator."
     )
     return [{"code": OVERFIT, "message": words}]
 

@@ -104,7 +104,7 @@ class LeaseLost(Unavailable):
     """Another worker has the lease of the step, or its job has ended. No further call may be sent."""
 
     def __init__(self) -> None:
-        super().__init__("The lease was lost; the step is left to whoever holds the job.", code="lease_lost")
+        super().__init__("The lease was lost: another worker has the step, or the job has ended.", code="lease_lost")
 
 
 def _write_nothing(_connection: Connection) -> None:
@@ -335,7 +335,7 @@ def follow(step: StepContext, result: StepResult) -> StepContext:
 
 
 def notify(services: Services, message: StepMessage) -> None:
-    """Notify the workers after the commit, best effort (stage 6). The sweeper repeats lost messages."""
+    """Try to notify the workers after the commit (stage 6). The sweeper repeats lost messages."""
     if services.queue.notify(message):
         reached(FaultPoint.NOTIFIED, message.job_id)
         return

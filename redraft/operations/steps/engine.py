@@ -57,7 +57,7 @@ class Engine:
             calls.abort()
 
     def is_responding(self) -> bool:
-        """Whether the event loop answers probes within a minute. A call may send a probe, so call it regularly."""
+        """Whether the event loop answers probes within a minute. This method sends them, so call it regularly."""
         if self._answered_at >= self._asked_at:
             self._asked_at = time.monotonic()
             CALLS_LOOP.call_soon(self._answer)

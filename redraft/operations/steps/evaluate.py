@@ -202,7 +202,7 @@ def _last_error(step: StepContext, action: Finish) -> dict[str, Any] | None:
     if action.reason is not StopReason.EVALUATOR_ERROR:
         return without_whole_answer(step.records, action)
     if not step.records:
-        return job_error("evaluator_invalid", "The answers to evaluate are gone: their job was deleted.")
+        return job_error("evaluator_invalid", "The answers to evaluate do not exist any more: their job was deleted.")
     whole = [record.evaluation for record in step.records if not record.as_attempt().is_truncated]
     errors = [evaluation.error for evaluation in whole if evaluation is not None and evaluation.error]
     return errors[-1] if errors else None

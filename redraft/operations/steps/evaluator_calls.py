@@ -93,7 +93,7 @@ class EvaluatorReply:
 def questions_about(
     step: StepContext, record: IterationRecord, evaluators: Sequence[str], samples: int
 ) -> list[EvaluatorQuestion]:
-    """Return all questions about an answer. Another grouping of criteria does not change their numbers."""
+    """Return all questions about an answer. A question keeps its number if other criteria are grouped differently."""
     count = len(evaluated_by_model(step.request.rubric))
     groups = groups_of(step.request.rubric, step.services.settings.criteria_per_call)
     places = [(0 if len(group) == count else at, group) for at, group in enumerate(groups, 1)]

@@ -363,7 +363,7 @@ def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession
     """Prepare the next step without a further claim. None if the step must be claimed after a message.
 
     Jobs with a continuation or a budget always need a claim, because only a claim reads the ledger. So do jobs whose
-    calls go into batches, because a claim costs little beside a batch.
+    calls go into batches, because a claim costs little compared with a batch.
     """
     needs_claim = step.job.continuations > 0 or step.spent is not None or step.is_batch
     if result.next_step is None or needs_claim or step.remaining_s() <= 0:

@@ -75,7 +75,8 @@ def _store(step: StepContext, result: StepResult, following: PreparedStep | None
     if closed is None:
         record_outcomes(connection, step.job.id, result.outcomes)
         return False
-    # The exception rolls back: otherwise the job would continue with a text that is not the recorded reply of its slot
+    # The exception rolls back this transaction. Otherwise the job would continue with a text that is not the recorded
+    # reply of its slot
     if any(outcome.came_second for outcome in result.outcomes) or "dup" in closed:
         raise _CameSecond
     observe(connection, step.job, result.values)
@@ -153,7 +154,7 @@ def park(step: StepContext, planned: Sequence[PlannedCall]) -> None:
 
 def _park(step: StepContext, planned: Sequence[PlannedCall], connection: Connection) -> None:
     job, run_id = step.job, step.job.run_id
-    # The condition on the lease also prevents that a repeated unit of work adds the calls twice
+    # The condition on the lease also prevents a repeated unit of work from adding the calls twice
     if run_id is None or not transitions.holds_lease(connection, job.id, job.lease_token):
         return
     by_model = {model: batches.collecting_id(connection, run_id, model) for model in _models_of(planned)}

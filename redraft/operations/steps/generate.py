@@ -264,7 +264,7 @@ def _store_both(
 
 
 def _events_between(step: StepContext, before: StepResult) -> list[Event]:
-    """Return the events of an evaluation that ended after the next iteration was written, and its start event."""
+    """Return the events of an evaluation that ended after the next answer was written, and of the next iteration."""
     current = [record for record in step.records if record.number == step.job.iteration]
     last = thinking(step, current, is_written=True)
     return [*before.events[:-1], last, *started(step.job, starts_job=False, starts_iteration=True)]

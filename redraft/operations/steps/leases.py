@@ -41,7 +41,7 @@ def message_for(due: DueStep) -> StepMessage:
 
 
 def take_over(services: Services) -> None:
-    """Expire all leases, when the only worker of a database starts."""
+    """Expire all leases. The only worker of a database calls this when it starts: no other worker can hold a lease."""
     with services.database.write() as connection:
         count = transitions.expire_leases(connection)
     if count:

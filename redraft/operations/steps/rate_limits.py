@@ -106,7 +106,7 @@ def ask(prepared: PreparedStep, session: LimiterSession) -> PreparedStep | None:
 
 
 def wait(services: Services, message: StepMessage, deferred: Deferred) -> None:
-    """Queue a step for a slot. Call this after the commit: a worker notified earlier finds the step still claimed."""
+    """Queue a step for a slot. Call this after the commit: earlier, a notified worker would find the step claimed."""
     if deferred.permit.is_queued:
         services.limiter.queue_for_slot(message, deferred.model)
 

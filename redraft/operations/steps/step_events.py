@@ -98,7 +98,7 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
     them = "a call" if calls == 1 else f"{calls} calls"
     return event(
         "step.retrying",
-        f"The worker of this step was lost with {them} in flight; another one has taken the step up.",
+        f"The worker of this step was lost with {them} in flight; another worker executes the step now.",
         step=job.step,
         iteration=step_iteration(job),
         code="worker_lost",

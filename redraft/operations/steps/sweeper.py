@@ -34,7 +34,7 @@ _DEADLINE_SLACK_S = 5.0
 _FORGET_WORKERS_S = 24 * 3600.0
 _POISON = (
     "The worker was lost each time it did this step, {times} times in a row, the last time with nothing else in its "
-    "process: this job is taken to be the cause. Look at the worker's log and memory before you continue it."
+    "process: this job is probably the cause. Look at the worker's log and memory before you continue it."
 )
 
 
@@ -44,7 +44,7 @@ class Leftovers:
 
     Attributes:
         undelivered: steps whose messages the broker did not take; the worker executes them itself.
-        suspects: steps that have lost several workers. Each runs in a process of its own.
+        suspects: steps whose worker was lost several times. Each runs in a process of its own.
     """
 
     undelivered: list[StepMessage]

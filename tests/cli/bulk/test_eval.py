@@ -233,7 +233,7 @@ def test_a_detached_run_is_left_to_the_workers(office: Shell, provider: ModelSer
         (("rows.jsonl", "--max-in-flight", "0"), "--max-in-flight"),
         (("rows.jsonl", "--max-cost", "-1"), "--max-cost"),
         (("rows.jsonl", *CRIT, "--model", "nobody:knows"), "nobody"),
-        (("rows.jsonl", "--retry-errors"), "--retry-errors"),
+        (("rows.jsonl", "--retry-errors"), "--retry-errors works only with --resume"),
         (("rows.jsonl", "--resume", "latest"), "Remove: DATASET"),
         (("--resume", "latest", "--iter-max", "2"), "Remove: the field iter_max"),
     ],
