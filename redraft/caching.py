@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 def cached_once(maxsize: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Cache like `functools.lru_cache`, but compute each value once even if several threads need it at once."""
-    # The first steps of a worker begin at the same time. Each would compile the same patterns and templates.
+    # The first steps of a worker begin at the same time. Without the lock, each would compile the same patterns
 
     def decorate(make: Callable[P, T]) -> Callable[P, T]:
         made, turn = lru_cache(maxsize)(make), Lock()
@@ -41,6 +41,6 @@ class _LazyPattern:
 def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled when it is first used.
 
-    For large patterns in constants of modules: compiling all of them took a fifth of the start time of each process.
+    Use this for large patterns in constants of modules. Compiling all of them took a fifth of each process's start.
     """
     return cast(re.Pattern[str], _LazyPattern(pattern, flags))

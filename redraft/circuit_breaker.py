@@ -41,7 +41,7 @@ class CircuitBreaker:
     def fail(self, now: float, *, count: int = 1, retry_after_s: float = 0.0, is_probe: bool = False) -> None:
         """Count the failures of a step.
 
-        If the circuit is open, only a failed probe doubles the wait: all other calls began before the circuit opened.
+        If the circuit is open, only a failed probe doubles the wait, because all other calls began before it opened.
         """
         self._left -= count
         if self._left > 0:

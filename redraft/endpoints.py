@@ -20,7 +20,7 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,19}")
 ANY_MODEL = "*"
 """Stands for all models of an endpoint that have no entry of their own."""
 
-# No small letters: a pattern with them matches keys of several vendors, and messages would show such a key as a name
+# Small letters are not allowed: keys of several vendors would match, and messages would show such a key as a name
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]{1,2000}")

@@ -57,7 +57,7 @@ class Delta:
 
     @classmethod
     def decode(cls, payload: bytes) -> Self | None:
-        """Return the delta. None if it has an unknown form, because another version of Redraft has sent it."""
+        """Return the delta, or None if it has an unknown form, because another version of Redraft has sent it."""
         try:
             return cls(**json.loads(payload))
         except (TypeError, ValueError):

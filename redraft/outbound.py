@@ -115,8 +115,8 @@ def _exchange(
     url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.target)
     with pool.stream("POST", url, headers=list(headers.items()), content=body) as response:
         found = {name.lower(): value.decode("latin-1") for name, value in response.headers}
-        # The status decides about a webhook, so a failure in the body raises nothing. A short body is read to its end,
-        # because a receiver may fail if the connection is closed before that
+        # Only the status decides whether a webhook is delivered, so a failure in the body raises nothing. A short body
+        # is read to its end, because a receiver may fail if the connection is closed earlier
         received, is_whole = bytearray(), False
         with contextlib.suppress(*_FAILURES):
             for piece in response.iter_stream():

@@ -50,7 +50,7 @@ _LOWEST_PRIORITY = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """Return the settings of Celery that are not its defaults, or must not change; docs/decisions/0002 says why."""
+    """Return the settings of Celery that differ from its defaults or must not change (docs/decisions/0002)."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "accept_content": ["json"],
@@ -65,7 +65,7 @@ def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, 
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
-        # No limit, since a worker must survive a long outage of its broker
+        # Reconnects have no limit, because a worker must survive a long outage of its broker
         "broker_connection_max_retries": None,
         # A reconnect helps during a failover, when the server answers READONLY, UNBLOCKED or MASTERDOWN
         "broker_channel_error_retry": True,

@@ -168,7 +168,7 @@ class _Limits:
     def _run(
         self, script: Callable[..., Any], limit: "NamedLimit", ask: Mapping[str, Any], report: _Report
     ) -> list[Any] | None:
-        """Run a script. Return None if Valkey fails, and for `_PAUSE_S` after that: few callers wait for a timeout."""
+        """Run a script. Return None if Valkey fails, and for `_PAUSE_S` after that, so that few callers wait."""
         if time.monotonic() < self._paused_until:
             return None
         limits = {"at_once": limit.calls_at_once or 0, "per_minute": limit.requests_per_minute or 0}
@@ -302,7 +302,7 @@ class NamedLimit:
 
 
 def limit_of(model: str, limits: Mapping[str, ModelLimit]) -> NamedLimit | None:
-    """Return the limit of this model, or else of the longest pattern that matches it. None if no limit applies."""
+    """Return the limit of this model, or else of the longest pattern that matches it, or None."""
     fitting = [name for name in limits if name.endswith("*") and model.startswith(name[:-1])]
     name = model if model in limits else max(fitting, key=len, default=None)
     return NamedLimit(name, limits[name].requests_per_minute, limits[name].calls_at_once) if name else None

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 MARK = "[secret]"
 # Ordinary words could contain a shorter secret
 _KNOWN_CHARS_MIN = 8
-# The ledger cuts nested values at the same depth
+# Deeper values become null, as in the ledger
 _NESTING_MAX = 200
 
 # Keys of Redraft, OpenAI, Anthropic, webhooks and Google. Providers show keys with stars or dots in the middle

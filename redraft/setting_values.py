@@ -204,7 +204,7 @@ def _holds_certificates(file: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL. None if the URL or its port is invalid."""
+    """Return the parts of a URL, or None if the URL or its port is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port

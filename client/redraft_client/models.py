@@ -522,7 +522,7 @@ class FoundId(ResponseModel):
 
 
 class Gap(ResponseModel):
-    """What an answer lacks. `criterion` is the criterion that it does not meet; None for a suggestion."""
+    """What an answer lacks. `criterion` is the criterion that the answer does not meet; None for a suggestion."""
     words: Excerpt
     criterion: Excerpt | None = None
 
@@ -552,7 +552,7 @@ class HumanAgreement(ResponseModel):
 
 
 class ItemCriterion(ResponseModel):
-    """Whether the first and the returned answer of an item met one criterion. None without a verdict."""
+    """Whether the first and the returned answer of an item met one criterion. Without a verdict, this is None."""
     id: str
     text: str
     first: bool | None = None
@@ -787,7 +787,7 @@ class Mean(ResponseModel):
     """A mean with the ends of its 95 % interval. Attributes: low: None, like `high`, for fewer than two
     clusters. If all clusters have the same mean, both ends equal it, which shows that nothing varies, not
     that the mean is certain. n: the number of values. clusters: the number of groups of related values, such
-    as the repeats of a row; without groups equal to `n`.
+    as the repeats of a row. If there are no groups, this is equal to `n`.
     """
     value: float
     low: float | None = None
@@ -797,7 +797,7 @@ class Mean(ResponseModel):
 
 
 class MeanScores(ResponseModel):
-    """The mean relevance scores of cited and of uncited sources; None without such sources."""
+    """The mean relevance scores of cited and of uncited sources. A mean is None if there are no such sources."""
     cited: float | None = None
     uncited: float | None = None
 

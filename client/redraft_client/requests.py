@@ -431,7 +431,7 @@ class NumericBetween(TypedDict, total=False):
 
 
 class OutsideCheck(TypedDict, total=False):
-    """A check by its name. A request can name neither an address nor code."""
+    """A check that a request selects by its name. A request can name neither an address nor code."""
     kind: Required[Literal['http', 'package']]
     value: Required[str]
     """The name of the check in REDRAFT_HTTP_CHECKS, or of its entry point."""

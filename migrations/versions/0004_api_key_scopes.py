@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # The previous version ignores scopes and expiry, so it would accept a limited key for everything, for ever
+    # The previous version ignores scopes and expiry, so it would accept a limited key for everything, without an end
     limited = "revoked_at IS NULL AND (scopes <> :everything OR expires_at IS NOT NULL)"
     revoking = sa.text(f"UPDATE api_keys SET revoked_at = created_at WHERE {limited}")  # noqa: S608
     op.execute(revoking.bindparams(everything=_EVERYTHING))

@@ -9,7 +9,7 @@ from redraft.datasets.lines import fault_in
 from redraft.errors import FieldError
 
 CUSTOM_ID_MAX = 256
-# A row with an empty answer is still an evaluation, because nobody has requested a generation, which costs money
+# A row with an empty answer is still an evaluation. As a generation, it would cost money that nobody agreed to
 _KEPT_EMPTY = ("answer", "vars")
 
 

@@ -2,8 +2,8 @@
 
 A spreadsheet treats a cell as a formula if it begins with `=`, `+`, `-`, `@` (or their full-width forms), a tab or a
 line end. A formula can send other cells to a server. So an apostrophe, which marks a cell as text, is put before such a
-text. Numbers are not changed. Many spreadsheets split cells at semicolons, tabs and line ends, even in quotes. So a
-formula after one of these gets an apostrophe, too. In JSON lines, texts are not changed.
+text. Numbers are not changed. Many spreadsheets split cells at semicolons, tabs and line ends, even in quotes. So
+an apostrophe is also put before a formula that follows one of these. In JSON lines, texts are not changed.
 """
 
 import csv

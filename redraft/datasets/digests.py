@@ -36,7 +36,7 @@ def _whole(value: Any) -> Any:
 
 
 def hash_of(text: str) -> str:
-    """Return the SHA-256 of a text in hex. The text may have half a surrogate pair."""
+    """Return the SHA-256 of a text in hex. The text may have lone surrogates."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

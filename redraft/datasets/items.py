@@ -49,8 +49,8 @@ class Merger:
     """Merges the defaults and overrides of a run into every row. Both can have any field of a request, and `vars`.
 
     Objects (`limits`, `sampling`, `metadata`, `vars`, …) are merged name by name. Other values are replaced. Texts of
-    the run are templates if they have braces. Texts of a row are templates only if the row or the run has `vars`, so
-    that without `vars` a question about braces is sent unchanged.
+    the run are templates if they have braces. Texts of a row are templates only if the row or the run has `vars`.
+    Otherwise a question about braces is sent unchanged.
     """
 
     def __init__(self, defaults: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None) -> None:

@@ -96,7 +96,7 @@ class _Cutter:
         return text[1:] or self._read()
 
     def _find_cut(self, chunk: str, at: int) -> int:
-        """Return the position where the element ends, or the length of the chunk if the element does not end in it."""
+        """Return the position where the element ends, or the length of the chunk if the element continues after it."""
         # A backslash at the end of the previous chunk escapes the first character of this chunk
         at += self._is_escaped
         self._is_escaped = False

@@ -127,7 +127,7 @@ def too_long(length: int, longest: int) -> str:
 
 
 def fault_in(text: str) -> str | None:
-    """Return why a text is invalid (bytes that are not UTF-8, or half a surrogate pair), or None if it is valid."""
+    """Return why a text is invalid (bytes that are not UTF-8, or a lone surrogate), or None if it is valid."""
     if text.isascii():
         return None
     try:

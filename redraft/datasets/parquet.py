@@ -67,7 +67,8 @@ def _child(stream: BinaryIO, what: str) -> Generator["subprocess.Popen[Any]"]:
     with ExitStack() as parts:
         file = _with_number(stream, parts)
         file.seek(0)
-        # This process's environment has keys, so the child does not get it. Arrow's own memory pools exceed the limit
+        # This process's environment has keys, so the child does not get it. Arrow's own memory pools would reserve more
+        # memory than the limit allows
         child = subprocess.Popen(  # noqa: S603 - our own command, no shell
             [sys.executable, "-I", "-m", "redraft.sandbox.parquet", what],
             env={"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"},

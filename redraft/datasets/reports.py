@@ -21,7 +21,7 @@ _LACKS = frozenset({"missing", "nothing_to_evaluate_by"})
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The highest possible cost of a request in USD; None if it is unknown, for example if a model has no price."""
+    """The highest possible cost of a request in USD, or None if it is unknown, as for a model without a price."""
 
     usd: Decimal | None
     unpriced_models: tuple[str, ...] = ()

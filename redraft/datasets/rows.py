@@ -82,9 +82,10 @@ class RowReader:
         """Read the first bytes of a file and the header of a table.
 
         Without `file_format`, the format is detected by the name and the first bytes. Without `delimiter`, the
-        delimiter of a table is detected by its first lines. `mapping` names the column of each field whose column has
-        neither the field's name nor an alias of it. Rows with more than `row_chars_max` characters are invalid. Files
-        that rows attach by a path are read from `attached`. Without `attached`, such rows are invalid.
+        delimiter of a table is detected by its first lines. `mapping` has fields and the names of their
+        columns, for columns whose names are neither the field's name nor an alias of it. Rows with more than
+        `row_chars_max` characters are invalid. Files that rows attach by a path are read from `attached`. Without
+        `attached`, such rows are invalid.
 
         Raises Invalid if the file as a whole is not readable (`unknown_format`, `unknown_encoding`, `parquet_missing`,
         `no_rows`, `invalid_header`, `duplicate_column`), or if its columns are ambiguous (`ambiguous_columns`,

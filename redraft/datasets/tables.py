@@ -20,8 +20,8 @@ _SEPARATOR = re.compile(r"sep=(.)[\r\n]*", re.IGNORECASE)
 _SAMPLE_LINES = 50
 _SAMPLE_CHARS = 65_536
 _RECORD_LINES_MAX = 100_000
-# After an unclosed quote, the lines of its record are read again. A file with many such quotes could take too long. So
-# the characters that are read again are limited to this multiple of the maximum length of a row
+# After an unclosed quote, the lines of its record are read again. This could take too long for a file with many such
+# quotes, so the number of these characters is limited to this multiple of the maximum length of a row
 _READ_AGAIN_MAX = 10
 
 
@@ -92,7 +92,7 @@ def has_blanks_before_quotes(lines: Sequence[str], delimiter: str) -> bool:
 
 def _fit(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
     widths = [len(cells) for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if cells]
-    # Each delimiter that the lines do not contain gives all of them one cell
+    # A delimiter that does not occur in the lines gives each line one cell, although it is not the delimiter
     if not widths or widths[0] == 1:
         return (0.0, 0)
     return (widths.count(widths[0]) / len(widths), widths[0])

@@ -9,7 +9,7 @@ SYSTEM_ROLES = ("system", "developer")
 
 
 def request_of(messages: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return instruct, conversation and system_instructions of messages, each a role and a text.
+    """Return `instruct`, `conversation` and `system_instructions` from messages. A message is a role and a text.
 
     Raises NotCarried if the messages are not turns of user and assistant that end with the user's.
     """

@@ -41,7 +41,7 @@ def binary(text: str) -> dict[str, Any]:
 
 
 def scale(text: str, low: str, mark: str, top: str) -> dict[str, Any]:
-    """Return a scale. Level 4, the lowest that passes, means `mark`: the pass threshold of the source in words."""
+    """Return a scale. Level 4 is the lowest that passes, and means `mark`: the source's pass threshold in words."""
     anchors = {"0": low, "3": f"nearly {mark}", "4": mark, "5": top}
     return _usable({"kind": "scale", "text": text, "anchors": anchors})
 
@@ -68,7 +68,7 @@ def all_required(parts: Sequence[Part], *, is_hidden: bool) -> dict[str, Any]:
         for part in parts
     ]
     is_graded = any(part.fields["kind"] == "scale" for part in parts)
-    # A scale passes at 0.8, so a threshold of 1 would reject it. Then only `required` decides
+    # A scale passes at 0.8, so a threshold of 1 would reject its answer. With 0, only `required` decides
     return {"rubric": _named(rubric, parts), "score_threshold": 0.0 if is_graded else 1.0}
 
 

@@ -26,7 +26,8 @@ class Options:
     """The choices of the user of an import.
 
     Attributes:
-        answer_at: the field of an item that is evaluated, such as `("item", "response")`; None: the sample's output.
+        answer_at: the field of an item with the answer to evaluate, such as `("item", "response")`; None: the output
+            of the sample.
         task_at: the field of an item that is the task.
         is_hidden: the generator does not see the criteria.
     """
@@ -100,7 +101,7 @@ class _Eval:
     def _add(self, name: str, rows: list[dict[str, Any]], fields: dict[str, Any]) -> None:
         if (dataset := self._into.add_dataset(name, rows)) is None:
             return
-        # An eval samples one answer per item without revision, and the runs have to be comparable
+        # One iteration makes the runs comparable with the eval, which samples one answer per item without revision
         settings = {"iter_max": 1, **self._evaluator(), **fields}
         self._into.runs.append((dataset, self._into.add_settings(name, settings)))
 
@@ -200,7 +201,7 @@ class _Eval:
         try:
             if only.get("type") == "multi":
                 parts, total = multi_parts(only, item)
-                # The score of a rubric is divided by the sum of its weights, and so is the threshold here
+                # Redraft divides the score of a rubric by the sum of its weights, so the threshold is divided, too
                 return weighted(parts, self._multi_threshold(place, only) / total, is_hidden=self._options.is_hidden)
             parts = [part for grader in self._graders for part in self._parts(*grader, item)]
             return all_required(parts, is_hidden=self._options.is_hidden) if parts else {}

@@ -25,7 +25,7 @@ class Given:
 
 
 def read_files(paths: list[Path], findings: Findings) -> Given:
-    """Read the files. An object of unknown shape is left out. Raises NotCarried if a file cannot be read."""
+    """Read the files. An object of an unknown type is left out. Raises NotCarried if a file cannot be read."""
     given = Given()
     for path in paths:
         for place, value in _values_in(path):

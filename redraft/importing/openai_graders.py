@@ -27,7 +27,7 @@ class Item:
     answer_at: Path = _OUTPUT
 
     def fill(self, template: Any) -> str:
-        """Fill the fields of the item into a template, and `[the answer]` in place of the answer. Raises NotCarried."""
+        """Fill the fields of the item into a template. The answer becomes `[the answer]`. Raises NotCarried."""
         return fill(_template(template), self._value)
 
     def constant(self, template: Any) -> str:
@@ -53,7 +53,7 @@ class Item:
 
 
 def parts_of(grader: Fields, item: Item) -> list[Part]:
-    """Return the criteria of a grader for one item. Raises NotCarried if it cannot be carried over."""
+    """Return the criteria of a grader for one item. Raises NotCarried if the grader cannot be carried over."""
     kind = grader.get("type")
     make = _KINDS.get(kind) if isinstance(kind, str) else None
     if make is None:
@@ -91,7 +91,7 @@ def _string_check(grader: Fields, item: Item) -> dict[str, Any]:
         case "eq":
             return check("equals", reference)
         case "ne" | "neq":
-            # No check requires another text, so a pattern forbids an answer that consists of this text
+            # There is no check for "not equal", so a pattern forbids an answer that consists of this text
             return check("not_regex", rf"^\s*{escaped(reference)}\s*$")
         case "like":
             return check("contains", reference)

@@ -178,7 +178,7 @@ class _Config:
             if (threshold := test.get("threshold")) is None:
                 return all_required(parts, is_hidden=self._is_hidden)
             self._note_threshold(where, parts, is_whole=all(carried))
-            # -1 is not from 0 to 1, so `weighted` refuses a threshold that is no number
+            # If the threshold is no number, pass -1, which `weighted` refuses
             return weighted(parts, threshold if is_number(threshold) else -1, is_hidden=self._is_hidden)
         except NotCarried as error:
             self._findings.leave_out(where, "the evaluation of the test", str(error))

@@ -42,7 +42,7 @@ def assertion_in(cell: str) -> dict[str, Any]:
 
 
 def parts_of(assertion: Fields, render: Render, load: Load) -> Iterator[Part]:
-    """Yield the criteria of an assertion. Raises NotCarried if it cannot be carried over.
+    """Yield the criteria of an assertion. Raises NotCarried if the assertion cannot be carried over.
 
     `load` returns the content of a file that a value names by `file://`.
     """
@@ -67,7 +67,7 @@ def parts_of(assertion: Fields, render: Render, load: Load) -> Iterator[Part]:
         yield Part(name, _KINDS[base](value, threshold), weight)
     elif base in _NEGATED:
         yield Part(name, _NEGATED[base](value), weight)
-    # A fault always lowers the score, so a fault without weight is not possible
+    # A fault is a criterion of negative weight, so a fault without weight is not possible
     elif not weight:
         raise NotCarried("a negation without weight has no counterpart")
     else:

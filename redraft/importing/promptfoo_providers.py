@@ -43,7 +43,7 @@ def model_of(provider: Any) -> str:
     if not isinstance(name, str):
         raise NotCarried("it has no id")
     vendor, _, rest = name.partition(":")
-    # At OpenAI, the same name would be another model than on the user's own server
+    # A provider with its own server is refused, because at OpenAI the same name would be another model
     has_own_server = any(each in as_object(spec.get("config")) for each in _OWN_SERVER)
     if vendor not in _CHAT_KINDS or not rest or has_own_server:
         words = "Redraft has no such provider; describe its server as an endpoint (docs/compatible-servers.md),"

@@ -17,7 +17,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "max_completions_tokens", "max
 
 
 def model_named(provider: str, name: Any) -> str:
-    """Return the model as Redraft names it. Raises NotCarried if it cannot be a name."""
+    """Return the model as Redraft names it. Raises NotCarried if the name cannot be used."""
     try:
         return str(parse_model(f"{provider}:{name if is_storable(name) else ''}"))
     except Invalid as error:

@@ -77,7 +77,7 @@ def read_verdict(
 
 
 def _entry(criterion: Criterion) -> dict[str, Any]:
-    """Return the schema of one verdict."""
+    """Return the schema of the verdict on one criterion."""
     # The evidence comes first, because a model decides better after it has written its reasons
     verdict: dict[str, Any] = {"met": {"type": "boolean", "description": "Whether the statement is true of the answer"}}
     if criterion.kind == "scale":

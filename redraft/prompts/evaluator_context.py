@@ -63,7 +63,7 @@ class EvaluatorContext:
     ) -> dict[str, Any]:
         """Return the values for the templates. The answer and other untrusted texts cannot leave their frames."""
         nonce = nonce_of(request, answer)
-        # The answer is no part of this hash, so that equal sources give an equal text, which a provider can cache
+        # This hash does not include the answer, so that equal sources give an equal text, which a provider can cache
         shared = _nonce_of_given(request)
         frames = _Frames(shared, media=self.media)
         task = (

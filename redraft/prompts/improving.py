@@ -25,7 +25,7 @@ _TEXT = {"type": "string"}
 
 
 def drafting_job(shared: SharedRequest, rows: Sequence[FailingRow], failures: Mapping[str, str]) -> dict[str, Any]:
-    """Return the request of a job whose answer is a draft. `failures` says how often each criterion was not met."""
+    """Return the request of a job whose answer is a draft. `failures` says how many answers fail each criterion."""
     texts = [*shared.texts.values(), *(part for row in rows for part in (row.task, row.answer, row.verdict))]
     # The nonce is a hash, because no text can contain its own hash and so close its frame
     nonce = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -66,7 +66,7 @@ def _cut(text: str) -> str:
 
 
 def read_draft(reply: Any, shared: SharedRequest) -> Improvement:
-    """Read a draft. Raises ValueError, with a sentence for people, if it cannot be used."""
+    """Read a draft. Raises ValueError, with a sentence for people, if the draft cannot be used."""
     found = read_improvement(reply, shared)
     for name, old, new in found.texts:
         try:

@@ -51,7 +51,7 @@ def _source(name: str) -> str:
 
 
 _TEXT = {"type": "string"}
-# A check is a kind and a value as text, because strict dialects do not accept one schema per kind
+# A check in a draft is a kind and a text with the value, because strict dialects do not accept one schema per kind
 DRAFT_SCHEMA = object_schema(
     reasoning=_TEXT,
     instruct=_TEXT,

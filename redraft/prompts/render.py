@@ -90,7 +90,7 @@ def _task_values(request: GenerateAnswer, schema: Mapping[str, Any] | None, nonc
         "instruct": request.instruct,
         "resp_format": request.resp_format,
         "eval_crit": request.eval_crit,
-        # The first iteration shows the criteria, too, because they alone raise the share of good answers (RefineBench)
+        # The first prompt also has the criteria, because they alone raise the share of good answers (RefineBench)
         "criteria": [_criterion_line(each) for each in request.rubric or () if not each.hidden],
         "grounding": request.grounds,
         "sources": [_source(number, source, nonce) for number, source in enumerate(request.sources, 1)],
@@ -110,7 +110,7 @@ def _criterion_line(criterion: Criterion) -> str:
 
 def _source(number: int, source: Source, nonce: str) -> str:
     """Return a source with its opening tag."""
-    # The next tag ends the source, so the closing tag is left out to save tokens
+    # A source ends where the next tag begins, so a closing tag would only cost tokens
     content = escape_delimiters(visible(source_text(source, source.content)), nonce, _TAGS)
     return f'<source-{number} id="{nonce}">\n{content}'
 

@@ -1,4 +1,4 @@
-"""Sample values for the variables of a profile's templates. Each template is rendered once when a profile is read."""
+"""Sample values for the variables of a profile's templates, which are rendered once when the profile is read."""
 
 from typing import Any
 

@@ -2,10 +2,10 @@
 
 Double braces contain names of `vars`.
 
-Users send these texts, so no text must keep a worker busy for long. The language is small: values, their members, a few
-filters and `if`, without loops, calls and multiplication. The tokens are counted before parsing, because the time of
-Jinja's compiler grows faster than the text. The length of each filter's result is limited, and so is the total length
-of the inputs and results of all filters of a text.
+Users send these texts, so a text must not keep a worker busy for long. The language is small: values, their members, a
+few filters and `if`, without loops, calls and multiplication. The tokens are counted before parsing, because the time
+of Jinja's compiler grows faster than the text. The length of each filter's result is limited, and so is the total
+length of the inputs and results of all filters of a text.
 """
 
 import re
@@ -98,7 +98,7 @@ class _Rows(ImmutableSandboxedEnvironment):
 
 # Jinja's optimizer takes cubic time for a long chain of operators, so it is off
 _ROWS = _Rows(**OPTIONS, optimized=False)
-# A template may use only the given values, and no functions such as `range`
+# A template may use only the given values. By default, Jinja also offers functions such as `range`
 _ROWS.globals.clear()
 _ROWS.filters = {name: _bounded_filter(_ROWS.filters[name]) for name in FILTERS}
 
@@ -291,7 +291,7 @@ def _pieces(template: Template, variables: Mapping[str, Any], most: int) -> list
 def _misfit(source: str, variables: Mapping[str, Any]) -> str:
     uses = _parsed(source).find_all((nodes.Filter, nodes.Compare))
     names = {each.name for use in uses for each in use.find_all(nodes.Name)} & variables.keys()
-    # A text in place of a number is the usual cause, because the values of --var are texts
+    # The usual cause is a text in place of a number, because the values of --var are texts
     shown = [f"{name} (a text)" if isinstance(variables[name], str) else name for name in sorted(names)[:_NAMES_SHOWN]]
     return "a filter or a comparison does not fit its value" + (f"; it uses: {', '.join(shown)}" if shown else "")
 

@@ -193,7 +193,7 @@ class ProviderCatalog:
         return f"{words} {target.url_setting} sets another server; make it an endpoint of the settings with batches."
 
     def price(self, ref: ModelRef, usage: Usage, *, is_batch: bool = False) -> int | None:
-        """Return the cost of a live or batched call in 1e-9 USD. None if the cost is unknown."""
+        """Return the cost of a live or batched call in 1e-9 USD, or None if the cost is unknown."""
         target = self._targets.get(ref.provider)
         own = self._settings.prices.get(str(ref)) or (target and target.price_of(ref.name))
         # An endpoint with the address of a vendor has the prices of this vendor
@@ -214,7 +214,7 @@ class ProviderCatalog:
         return min(most, OUTPUT_TOKENS)
 
     def verdict_limit_origin(self, *, is_second: bool = False) -> LimitOrigin:
-        """Return the setting of `verdict_tokens`. It does not fix the larger limit of a retry (`is_second`)."""
+        """Return the setting of `verdict_tokens`. The larger limit of a retry (`is_second`) may be lowered."""
         field = "evaluator_max_output_tokens"
         return LimitOrigin(f"REDRAFT_{field.upper()}", field in self._settings.model_fields_set and not is_second)
 
@@ -279,7 +279,7 @@ class ProviderCatalog:
         return missing_part(self._settings.local_model)
 
     def _misnamed(self, ref: ModelRef) -> str | None:
-        """Return why there is no local model with this name. None if the model exists."""
+        """Return why there is no local model with this name, or None if the model exists."""
         # If the user has set a model file, every name after `local:` means this file
         if self._settings.local_model or ref == DEFAULT_LOCAL:
             return None

@@ -24,7 +24,7 @@ _METHODS = ("wire_body", "send", "warm_up", "close")
 
 
 def name_error(name: str, endpoints: Collection[str]) -> str | None:
-    """Return why an entry point with this name cannot be a provider. None if the name is usable."""
+    """Return why an entry point with this name cannot be a provider, or None if it can."""
     if name in BUILT_IN:
         return "this name is built in; the package needs another name"
     if name in endpoints:

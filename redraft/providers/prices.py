@@ -32,7 +32,7 @@ def price_nano_usd(
     listed: ModelRef | None = None,
     is_batch: bool = False,
 ) -> int | None:
-    """Return the cost of a call, or None if it is unknown.
+    """Return the cost of a call, or None if the cost is unknown.
 
     Args:
         ref: the model.

@@ -158,7 +158,10 @@ def make_provider(target: Target, settings: Settings) -> Provider:
 
 
 def make_batches(target: Target, settings: Settings, provider: Provider) -> BatchEndpoint | None:
-    """Create the batch endpoint of a server from the provider of its live calls. None if it has no batch API."""
+    """Create the batch endpoint of a server from the provider of its live calls.
+
+    Return None if the server has no batch API.
+    """
     from redraft.providers.anthropic.provider import AnthropicProvider
     from redraft.providers.batches.anthropic_batches import ANTHROPIC_LIMITS, AnthropicBatches
     from redraft.providers.batches.openai_batches import OPENAI_LIMITS, OpenAIBatches

@@ -29,7 +29,7 @@ def comparison_report(tables: ComparisonTables) -> Report:
         gates=tables.gates,
         notes=notes_of(tables),
         sections=(
-            # The other sections show the remaining sentences
+            # `_flips` and the section of left-out rows show the remaining sentences
             Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2]),
             _flips(found),
             _left_out(found),

@@ -14,8 +14,8 @@ from redraft.reports.tables import AnyTables
 _FOLDED = frozenset({"items", "lowest", "helped", "hurt", "scores", "times", "people", "rows", "left_out", "sides"})
 _MARKUP = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# GitHub and GitLab turn these into mentions, references and links even if they are escaped. An HTML comment after each
-# of them prevents this
+# GitHub and GitLab turn these characters into mentions, references and links even if they are escaped. An HTML comment
+# after each match prevents this
 _LINKING = re.compile(r"(@|#|\bgh-|\bwww(?=\.)|:(?=//))", re.IGNORECASE)
 
 

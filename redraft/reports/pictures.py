@@ -37,7 +37,8 @@ def draw_scores(first: Sequence[Bin], final: Sequence[Bin], threshold: float | N
     largest = max((each.count for each in (*first, *final)), default=0)
     if not largest:
         return None
-    # Numbers of items are integers, so other ticks are left out. The last tick can then be below the largest bar
+    # Numbers of items are integers, so ticks that are not integers are left out. The last tick can then be below the
+    # largest bar
     ticks = [tick for tick in ticks_to(largest) if tick == int(tick)]
     plot = Plot(y_max=max(ticks[-1], largest))
     width = (plot.right - plot.left) / len(first) * 0.4

@@ -15,7 +15,7 @@ from redraft.reports.tables import AnyTables
 
 # Rich wraps the cells of a table that is wider than this. No table of a report is that wide
 _PLAIN_WIDTH = 10_000
-# The terminal shows only the beginnings of texts; the other formats show more of them, and all examples
+# The terminal shows only a few examples and the beginnings of their texts. The other formats show more
 _PASSAGE_CHARS = 200
 _EXAMPLES = 3
 

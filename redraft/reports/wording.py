@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
 
 
 def seconds(value: float) -> str:
-    # The limits follow the rounding: 59.96 would be shown as 60.0 s
+    # The limits are a little below 60 and 10, because otherwise 59.96 would be rounded to 60.0 s
     if value < 59.95:
         return f"{value:.2f} s" if value < 9.995 else f"{value:.1f} s"
     whole = round(value)

@@ -40,7 +40,7 @@ def plain(address: Address) -> Address:
 
 
 def why_not_public(address: Address) -> str | None:
-    """Return the end of a sentence that begins with the address and says why it is refused; None if it is public."""
+    """Return why an address is refused, as the end of a sentence that begins with it, or None if it is public."""
     address = plain(address)
     is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
     return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)

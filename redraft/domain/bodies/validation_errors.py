@@ -59,7 +59,7 @@ def pointer_of(error: Mapping[str, Any], body: Any) -> str:
 
 
 def message_of(error: Mapping[str, Any], body: Any = None) -> str:
-    """Return the message of an error without the value that was sent. With `body`, it names a criterion by its id."""
+    """Return the message of an error, without the value that was sent. With `body`, it names criteria by their ids."""
     kind, words = str(error["type"]), str(error["msg"])
     if kind in _OF_LENGTH and isinstance(error.get("input"), str):
         kind = f"string_{kind}"

@@ -87,9 +87,8 @@ def summarise(found: Comparison, new: str, baseline: str) -> str:
     passes = 0 if found.mcnemar_p >= SIGNIFICANT else 1 if rate.value > 0 else -1
     scores = {"higher": 1, "lower": -1, None: 0}[direction_shown(found.score)]
     if passes * scores < 0:
-        return (
-            f"{new} passes {'more' if passes > 0 else 'fewer'} rows than {baseline}, but its mean score moves against."
-        )
+        words = f"{new} passes {'more' if passes > 0 else 'fewer'} rows than {baseline},"
+        return f"{words} but its mean score moved in the other direction."
     if passes or scores:
         what = " and ".join(words for words, shown in (("pass rate", passes), ("mean score", scores)) if shown)
         return f"{new} is {'better' if passes + scores > 0 else 'worse'} than {baseline} by {what}."

@@ -25,7 +25,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What an answer lacks. `criterion` is the criterion that it does not meet; None for a suggestion."""
+    """What an answer lacks. `criterion` is the criterion that the answer does not meet; None for a suggestion."""
 
     words: Excerpt
     criterion: Excerpt | None = None

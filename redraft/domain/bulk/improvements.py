@@ -13,7 +13,7 @@ from redraft.domain.evaluation.rubrics import Criterion, misread_checks, stateme
 from redraft.domain.text.cleaning import clean
 
 HELD_OUT_NEEDED = 6
-"""The fewest rows with which McNemar's exact test can find a difference at 5 %."""
+"""The minimum number of rows with which McNemar's exact test can find a difference at a significance level of 5 %."""
 
 _CRITERION: TypeAdapter[Criterion] = TypeAdapter(Criterion)
 TextField = Literal["instruct", "resp_format"]
@@ -62,7 +62,7 @@ class FailingRow:
 
 
 def failing_rows(items: Iterable[Mapping[str, Any]]) -> list[FailingRow]:
-    """Return for each row that drafts may see its first answer that was not accepted. `items` are results of a run."""
+    """For each row that drafts may see, return the first answer that was not accepted. `items` are results of a run."""
     found: dict[str, FailingRow] = {}
     for item in items:
         name = item["custom_id"]
@@ -74,17 +74,17 @@ def failing_rows(items: Iterable[Mapping[str, Any]]) -> list[FailingRow]:
 
 
 def why_none_fails(outcomes: Iterable[ItemOutcome]) -> str:
-    """Say why no answer of a run can be shown to a model that drafts."""
+    """Say why a run has no answer that can be shown to the model that writes drafts."""
     seen = [each for each in outcomes if not is_held_out(each.custom_id)]
     if not seen:
-        return "All rows of the run are held out, and drafts must not see them. Is it the trial of an earlier draft?"
+        return "All rows of the run are held out, and drafts must not see them. Is the run the trial of a draft?"
     if not any(each.has_verdict for each in seen):
         return "None of the rows for drafts has an evaluated answer, so there is no answer to improve."
     return "Each evaluated answer of the rows for drafts was accepted, so there is nothing to improve."
 
 
 def count_failures(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:
-    """Return for each criterion how many answers of the rows for drafts did not meet it, in words."""
+    """Return in words how many answers did not meet each criterion. Rows that are held out are not counted."""
     seen = [each for item in outcomes if not is_held_out(item.custom_id) for each in item.criteria]
     known = Counter(each.id for each in seen if each.returned is not None)
     failed = Counter(each.id for each in seen if each.returned is False)
@@ -131,12 +131,15 @@ class Improvement:
 
 
 def is_decided_by_code(fields: Mapping[str, Any]) -> bool:
-    """Whether only checks evaluate the answer to a row. A model would see the request, which a draft changes."""
+    """Whether only checks evaluate the answer to a row.
+
+    An evaluator model also sees the request. So a draft, which changes the request, could change its verdicts.
+    """
     return bool(fields.get("rubric")) and all(each.get("kind") == "check" for each in fields["rubric"])
 
 
 def read_improvement(reply: Any, shared: SharedRequest) -> Improvement:
-    """Read the reply to a draft prompt. Raises ValueError, with a sentence for people, if it cannot be used."""
+    """Read the reply to a draft prompt. Raises ValueError, with a sentence for people, if the reply cannot be used."""
     if not _is_object(reply):
         raise ValueError("It is no JSON object.")
     known = {"reasons", *shared.texts, *(["rubric"] if shared.shown_criteria else [])}
@@ -168,7 +171,7 @@ def _reworded(entries: Any, shared: SharedRequest) -> list[Mapping[str, Any]]:
             raise ValueError("Each entry of `rubric` needs an `id` and a `text`, and nothing else.")
         name, text = _text(entry["id"], "id"), _text(entry["text"], "text")
         if name not in criteria or name in texts or not text:
-            raise ValueError(f"`rubric` needs one text for a criterion of the run; this is not so for {name!r}.")
+            raise ValueError(f"`rubric` has {name!r} twice, without a text, or although the run has no such criterion.")
         reworded = criteria[name].model_copy(update={"text": text})
         if errors := misread_checks([reworded]):
             raise ValueError(f"Criterion {name!r}: {errors[0].detail}")

@@ -16,7 +16,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ItemCriterion:
-    """Whether the first and the returned answer of an item met one criterion. None without a verdict."""
+    """Whether the first and the returned answer of an item met one criterion. Without a verdict, this is None."""
 
     id: str
     text: str  # What must hold; the id if the criterion has no text

@@ -77,7 +77,7 @@ def _describe_why(best: int, yields: Sequence[IterationYield], left: int) -> str
     here, after = yields[best - 1], yields[best:]
     brought = f"iteration {best} was reached by {count(here.reached, 'item')} and brought {here.newly_accepted} more"
     if not after and not left:
-        return f"{brought} accepted, after which all were."
+        return f"{brought} accepted, so that all items were accepted."
     if not after:
         return (
             f"{brought} accepted; it was the last, and {count(left, 'item')} stayed unaccepted, so one more may help."
@@ -126,10 +126,11 @@ def _by_verdicts(seen: Counter[tuple[float, bool]], who: Who) -> Recommendation:
         return Recommendation(None, words)
     scored = f"{count(found.n, 'answer')} with a score of {found.value:.3g} or higher"
     if found.n < REACHED_NEEDED:
-        words = f"{nothing} {who} {accept} {wanted} of {scored}, but so few answers are no basis."
+        words = f"{nothing} {who} {accept} {wanted} of {scored}, but these are too few answers for a recommendation."
         return Recommendation(None, words)
     shown = f"{who} {accept} {format_share(found.precision)} of {scored}"
-    return Recommendation(found.value, f"Threshold {found.value:.3g}: {shown}. At any lower one it is below {wanted}.")
+    words = f"Threshold {found.value:.3g}: {shown}. At any lower threshold, the share is below {wanted}."
+    return Recommendation(found.value, words)
 
 
 def _describe_near(evaluated: Sequence[ItemOutcome], threshold: float) -> str:

@@ -80,7 +80,8 @@ def _ks(most: int) -> list[int]:
 def _pass_at(k: int, tallies: Sequence[tuple[int, int]]) -> PassAtK:
     """Estimate pass@k and pass^k without bias, from all choices of k repeats (Chen et al. 2021; Yao et al. 2024).
 
-    A row counts as the number of separate groups of k repeats in it, so that k = 1 would give the pass rate.
+    A row with n repeats has the weight n / k, the number of separate groups of k repeats. So k = 1 would give the
+    pass rate.
     """
     usable = [(accepted, evaluated) for accepted, evaluated in tallies if evaluated >= k]
     some = [(1 - comb(n - passed, k) / comb(n, k), n / k) for passed, n in usable]

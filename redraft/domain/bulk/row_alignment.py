@@ -53,7 +53,7 @@ class RowPair:
 def align(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *others: Sequence[ItemOutcome]) -> list[RowPair]:
     """Return all rows of the runs, ordered by kind of change, size of change, and name.
 
-    Rows of `others` that neither run has are `NO_VERDICT`.
+    Rows that occur only in `others` get `NO_VERDICT`.
     """
     before, after = by_row(baseline), by_row(new)
     evaluated_before, evaluated_after = verdicts_of(before), verdicts_of(after)

@@ -44,7 +44,8 @@ class IterationYield:
     newly_accepted: int  # The number of items accepted in it for the first time
     accepted: int  # The number of items accepted in it or in an earlier iteration
     pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
-    better: int | None  # The number of items with a higher score than before. None at iteration 1, like the next 3
+    # The next 4 fields are None at iteration 1
+    better: int | None  # The number of items with a higher score than before
     worse: int | None  # The number of items with a lower score than before. Their new answers are not returned
     mean_gain: float | None  # The mean rise of the best score so far; never negative
     mean_change: float | None  # The mean of (score of the iteration - best score before), which selection does not bias
@@ -233,7 +234,7 @@ def _describe_price(revisions: Revisions) -> str:
 def _describe_backing(backing: Backing) -> str:
     words = f"{backing.who[0].upper()}{backing.who[1:]} evaluated {count(backing.n, 'returned answer')}."
     if backing.confirmed:
-        words += f" Of the accepted ones they accept {format_share(backing.confirmed)}."
+        words += f" Of the accepted answers they accept {format_share(backing.confirmed)}."
     if backing.gap:
         words += " " + describe_difference("loop's own score", backing.gap, than="theirs")
     return words

@@ -28,7 +28,7 @@ def retry_wait_s(
 
 
 def read_retry_after(text: str | None, now: datetime | None = None) -> float | None:
-    """Return the seconds of a `Retry-After` header, which has a number or a date; None for any other text."""
+    """Return the seconds of a `Retry-After` header, which has a number or a date. Return None for any other text."""
     seconds = read_seconds(text)
     if seconds is not None:
         return seconds

@@ -24,7 +24,7 @@ class Finish(StrEnum):
     FAILED = "failed"
     """The provider aborted the reply. Another attempt may succeed."""
     UNKNOWN = "unknown"
-    """No reason, or one that is not in the table."""
+    """The provider gave no reason, or a reason that is not in the table."""
 
 
 # Servers combine these words in any order (`stop_token_found`), and some send the token itself (`<|im_end|>`). A reason

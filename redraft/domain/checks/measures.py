@@ -92,7 +92,7 @@ class Reading:
 
 
 def read_grade(text: str) -> Reading | None:
-    """Compute the reading grade of a text; None for a text without words."""
+    """Compute the reading grade of a text. Return None for a text without words."""
     words = Counter(word.casefold() for word in segmentation.unicode_words(text))
     total = words.total()
     if not total:

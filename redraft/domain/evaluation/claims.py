@@ -71,7 +71,7 @@ class ClaimCheck:
 
     @property
     def score(self) -> float | None:
-        """The share of supported claims; None without claims."""
+        """The share of supported claims, or None if there are no claims."""
         return fmean(each.supported for each in self.claims) if self.claims else None
 
     @property

@@ -2,7 +2,7 @@
 
 Texts are compared by words and numbers, so that fences, indentation, the order and names of keys, escapes, quotes and
 notations of numbers make no difference. A verdict that is the whole reply is seldom a quotation. So it counts as a
-quotation only if the texts contain a verdict, and not if they only repeat its words and number.
+quotation only if the texts contain a verdict. The same words and the same number in a text are not enough.
 """
 
 import base64

@@ -22,7 +22,7 @@ CRITERIA_MAX = 50
 SCALE_TOP = 5
 # The lowest level that passes. 5 would make "good, with a small gap" a failure.
 SCALE_PASS = 4
-# These words before the text of a fault make the statement that must hold
+# With these words before it, the text of a fault becomes the statement that must hold
 FAULT_ABSENT = "it must not be true that: "
 # Lists identify a criterion by this many characters of its statement, because different rubrics may use the same id
 STATEMENT_CHARS = 300
@@ -135,8 +135,9 @@ class CriterionResult:
     """The result of one criterion.
 
     Attributes:
-        score: its value in 0..1; None if it was not evaluated.
-        passed: whether it is met, or for a fault whether it is absent; None if it was not evaluated.
+        score: the value of the criterion in 0..1; None if the criterion was not evaluated.
+        passed: whether the criterion is met, or for a fault, whether the fault is absent; None if the criterion was not
+            evaluated.
         evidence: the part of the answer that supports the result.
         gap: the change to make, if there is one.
     """
@@ -212,13 +213,11 @@ def run_checks(
 def _result_of_check(criterion: Criterion, found: CheckResult) -> CriterionResult:
     result = result_of(criterion, float(found.passed))
     if found.score is not None:
-        # The check decides itself whether its score passes
+        # The check itself decides whether its score passes, so `passed` keeps the value above
         result = replace(result, score=found.score)
     if criterion.weight < 0:
         # For a fault, the check's own message would ask for the opposite change.
-        wanted = (
-            "As it should be, this is not so" if result.passed else "Change the answer until this is not so any more"
-        )
+        wanted = "The fault is absent" if result.passed else "Change the answer until this is not true any more"
         message = f"{wanted}: {statement_of(criterion)}"
     else:
         message = found.message

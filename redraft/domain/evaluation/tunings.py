@@ -92,11 +92,11 @@ def merge_raters(ratings: Iterable[RatedAnswer]) -> list[RatedAnswer]:
 
 
 def choose_examples(rated: Sequence[RatedAnswer], count: int) -> list[RatedAnswer]:
-    """Choose as many passed as failed answers as examples.
+    """Choose examples: the same number of passed and failed answers.
 
-    Answers on which people and the evaluator disagree come first, then answers with a note, then short ones. If passed
-    or failed answers have too few disagreements, answers with agreement complete them. Without any disagreement the
-    result is empty, because the evaluator has nothing to learn.
+    Answers on which people and the evaluator disagree come first, then answers with a note, then short ones. If there
+    are too few disagreements among the passed or the failed answers, answers with agreement are added. Without any
+    disagreement the result is empty, because the evaluator has nothing to learn.
     """
     if not any(each.is_disputed for each in rated):
         return []
@@ -118,7 +118,7 @@ def _different(rated: Sequence[RatedAnswer]) -> list[RatedAnswer]:
 
 
 def folds_of(rated: Sequence[RatedAnswer]) -> list[list[RatedAnswer]]:
-    """Divide the answers into folds. All answers to a task share a fold, so that examples are other tasks."""
+    """Divide the answers into folds. All answers to a task are in one fold, so that examples have other tasks."""
     by_task: defaultdict[str, list[RatedAnswer]] = defaultdict(list)
     for each in sorted(rated, key=lambda one: one.evaluation_id):
         by_task[each.task].append(each)

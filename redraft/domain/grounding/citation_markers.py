@@ -250,7 +250,7 @@ def _unread(content: str, found: re.Match[str], sources: int) -> Marker | None:
 
 
 def _noted(tail: str, number: int, layout: Layout) -> tuple[tuple[int, int], ...] | None:
-    """Return the sources that the tail of a marker names; None if the tail contains a statement."""
+    """Return the sources that the tail of a marker names. Return None if the tail contains a statement."""
     found: list[tuple[int, int]] = []
     at = 0
     for again in _AGAIN.finditer(tail):

@@ -40,7 +40,7 @@ class ObservedSource:
 
 
 def ranks_of(scores: Sequence[float | None]) -> list[int | None]:
-    """Rank the scores: 1 for the highest. Equal scores keep their order; None has no rank."""
+    """Rank the scores: 1 for the highest. Equal scores keep their order. A score of None gets the rank None."""
     scored = [(-score, index) for index, score in enumerate(scores) if score is not None]
     found: list[int | None] = [None] * len(scores)
     for rank, (_, index) in enumerate(sorted(scored), 1):
@@ -77,7 +77,7 @@ class RankShare:
 
 @dataclass(frozen=True, slots=True)
 class MeanScores:
-    """The mean relevance scores of cited and of uncited sources; None without such sources."""
+    """The mean relevance scores of cited and of uncited sources. A mean is None if there are no such sources."""
 
     cited: float | None
     uncited: float | None

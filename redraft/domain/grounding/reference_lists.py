@@ -131,7 +131,10 @@ def heads_a_list(line: str) -> bool:
 
 
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
-    """Read the entries of the line at `start`, such as `Sources: [1], [3]`; none if the line contains anything else."""
+    """Read the entries of a line such as `Sources: [1], [3]`. Return no entries if it contains anything else.
+
+    `start` is the position of the line in the answer.
+    """
     head = _IN_ONE_LINE.match(line)
     entries: list[Entry] = []
     at = head.end() if head else len(line)
@@ -150,7 +153,7 @@ def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
 
 
 def _read_entry(line: str, start: int) -> Entry | None:
-    """Read the beginning of the line at `start` as an entry. `_names_source` decides whether it is one."""
+    """Read the beginning of the line at `start` as an entry. `_names_source` decides whether the line is an entry."""
     found = _ENTRY.match(line)
     if found is None:
         return None

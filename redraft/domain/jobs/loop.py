@@ -148,7 +148,7 @@ def passes(score: float | None, threshold: float) -> bool:
 
 
 def best_of(attempts: Iterable[Attempt], *, prefers_latest: bool = False) -> Attempt | None:
-    """Return the attempt with the highest score, preferring those that meet the required criteria.
+    """Return the best attempt: attempts that meet the required criteria come first, then the highest score decides.
 
     If scores are equal, the earliest attempt is the best, or with `prefers_latest` the first attempt of the latest
     iteration. An outdated answer is the best only if every scored answer is outdated. An answer whose evaluation was
@@ -282,7 +282,7 @@ def _gains(attempt: Attempt, baseline: Attempt, delta: float) -> bool:
 
 
 def feedback_for(rules: Rules, attempts: Sequence[Attempt], guidance: str | None = None) -> Feedback | None:
-    """Collect the feedback for the next prompt; None for a first generation without guidance."""
+    """Collect the feedback for the next prompt. Return None for a first generation without guidance."""
     best = best_of(attempts, prefers_latest=rules.prefers_latest)
     base = best if rules.start_from == "best" else best_of(_latest(_whole(attempts)))
     cut = [attempt.evaluation for attempt in _latest(attempts) if attempt.evaluation and attempt.is_truncated]

@@ -1,8 +1,8 @@
 """Parse and write the text form of rubrics: one criterion per line, or JSON if lines cannot express the rubric.
 
 A line is a statement that is true of a good answer: `Names the river.` It may begin with prefixes, in this order: `!`
-for a required criterion, `#name` for its id, `*2` for its weight, `scale:` for levels from 0 to 5. A check is its kind
-and value, `max_words=60` or `is_json`, optionally with ` -- ` and a statement after it.
+for a required criterion, `#name` for its id, `*2` for its weight, `scale:` for levels from 0 to 5. A check is written
+as its kind and value, `max_words=60` or `is_json`, optionally with ` -- ` and a statement after it.
 """
 
 import json

@@ -26,7 +26,7 @@ class Step(StrEnum):
 
 
 class StopReason(StrEnum):
-    # The job has ended with its first answer, which is evaluated next. The result of this replaces the reason
+    # The job has ended with its first answer, which is evaluated next. The result of the evaluation replaces this
     ANSWERED = "answered"
     ACCEPTED = "accepted"
     ITERATION_LIMIT = "iteration_limit"
@@ -41,7 +41,7 @@ class StopReason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What people want to know about a job: its status, and for a returned answer the verdict on it."""
+    """What people want to know about a job: its status, and the verdict on the returned answer if there is one."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -70,7 +70,7 @@ class Number:
 
     Attributes:
         values: its possible values without sign.
-        bare: values that the number also has if a source contains it: the 3 of `3 million`.
+        bare: further values, which count only in a source: the 3 of `3 million` in a source supports a 3 in an answer.
         low: the lower end of the range of a rounded number, a decade or a century; `high` is the upper end.
         names: words that a source may contain instead of the number: the names of a month.
     """

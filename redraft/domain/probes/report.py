@@ -11,8 +11,8 @@ from redraft.domain.statistics.estimates import Estimate, clustered_share
 
 # If scores differ by at least this much, the verdict counts as changed, even if both answers pass or both fail
 SCORE_CHANGE = 0.2
-# A probe is failed if the flip rate is above this rate even at the low end of its interval, and passed if the rate is
-# not above it
+# An evaluator fails a probe if even the low end of the flip rate's interval is above this limit. It passes the probe if
+# the flip rate itself is not above the limit. Otherwise the result is unclear
 FLIP_RATE_MAX = 0.1
 
 Result = Literal["passed", "failed", "unclear", "no verdicts"]

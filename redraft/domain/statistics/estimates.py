@@ -29,7 +29,8 @@ class Mean:
         low: None, like `high`, for fewer than two clusters. If all clusters have the same mean, both ends equal it,
             which shows that nothing varies, not that the mean is certain.
         n: the number of values.
-        clusters: the number of groups of related values, such as the repeats of a row; without groups equal to `n`.
+        clusters: the number of groups of related values, such as the repeats of a row. If there are no groups, this is
+            equal to `n`.
     """
 
     value: float
@@ -59,13 +60,15 @@ def _wilson(value: float, whole: float) -> Estimate:
 
 
 def clustered_share(clusters: Sequence[tuple[float, float]]) -> Estimate | None:
-    """Return a share over clusters, each (part, whole). A whole may be an effective number of values, so a fraction.
+    """Return a share over clusters, each (part, whole).
+
+    A whole may be a fraction, because it can be an effective number of values.
 
     Repeats of a row carry less information than the same number of different rows.
 
     The interval is the Wilson interval for the effective sample size: the number of independent values that would vary
-    as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). If each cluster has one value, or only
-    equal values, the interval is that of `share` with the clusters as values.
+    as much as the clusters do (Kish 1965; Franco, Little, Louis and Slud 2019). If each cluster has one value, or if
+    the values within each cluster are equal, the interval is that of `share` with each cluster counted as one value.
     """
     counted = [(part, whole) for part, whole in clusters if whole]
     values = sum(whole for _, whole in counted)
@@ -82,8 +85,8 @@ def paired_share_difference(differences: Sequence[float]) -> Mean | None:
     """Return the mean paired difference of two shares, or None without rows.
 
     The interval is the adjusted Wald interval of Bonett and Price (2012), which adds one imagined flip in each
-    direction. Unlike a bootstrap interval it is right for few flips, agrees with McNemar's test, and has a width even
-    without any flip.
+    direction. A flip is a row that passes in only one of the two runs. Unlike a bootstrap interval, this interval is
+    right for few flips, agrees with McNemar's test, and has a width even without any flip.
 
     Args:
         differences: for each row the second value minus the first: -1, 0 or 1, or between them for averaged repeats.
@@ -229,10 +232,10 @@ class Crossing:
 
     @property
     def sensitivity(self) -> Estimate | None:
-        """The share of the answers passed by the person that the evaluator passes too."""
+        """Of the answers that the person passes, the share that the evaluator also passes."""
         return share(self.both_pass, self.person_passes)
 
     @property
     def specificity(self) -> Estimate | None:
-        """The share of the answers failed by the person that the evaluator fails too."""
+        """Of the answers that the person fails, the share that the evaluator also fails."""
         return share(self.both_fail, self.n - self.person_passes)

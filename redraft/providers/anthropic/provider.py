@@ -169,7 +169,7 @@ class AnthropicProvider:
         if not is_budget:
             config = {**body.get("output_config", {}), "effort": "low" if effort == "minimal" else effort}
             return {**body, "thinking": {"type": "adaptive"}, "output_config": config}
-        # The thinking counts against the output limit, so half of the limit is kept for the text
+        # Thinking tokens count against the output limit, so at least half of the limit remains for the text
         budget = min(_THINKING_TOKENS[effort], body["max_tokens"] // 2)
         if budget < _THINKING_MIN or self._memory.refuses_budget(body["model"], budget):
             return body

@@ -82,7 +82,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 def _failure(
     vendor: Vendor, last: Answer, blocks: Sequence[dict[str, Any]], reply: ChatReply
 ) -> tuple[ProviderErrorCode, str] | None:
-    """Return the code and the message of an unusable reply. None if the reply is usable."""
+    """Return the code and the message of an unusable reply, or None if the reply is usable."""
     told = text_of(object_of(last.body.get("stop_details")).get("explanation"))
     if failure := finish_failure(vendor, reply.finish_reason, told or reply.text):
         return failure

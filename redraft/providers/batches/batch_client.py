@@ -47,7 +47,7 @@ class BatchClient(ABC):
     """See `BatchEndpoint`."""
 
     cursor: str
-    """The parameter for the next page of a list. Its value is the id of the last batch of the page before."""
+    """The parameter for the next page of a list. Its value is the id of the last batch on the previous page."""
     path: str
     """The path of the list of batches below the base URL."""
 
@@ -176,7 +176,7 @@ class BatchClient(ABC):
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return the time that seconds since 1970 or a text of RFC 3339 state. None for any other value."""
+    """Return the time of a number (seconds since 1970) or of a text (RFC 3339), or None for any other value."""
     try:
         if isinstance(value, str):
             return datetime.fromisoformat(value).astimezone(UTC)

@@ -205,10 +205,10 @@ class BatchEndpoint(Protocol):
     async def find(
         self, batch_id: str, call_ids: Collection[str], since: datetime, known: Collection[str] = ()
     ) -> ProviderBatch | None:
-        """Return the batch that an earlier `submit` has created. None if the provider has no such batch.
+        """Return the batch that an earlier `submit` has created, or None if the provider has no such batch.
 
-        OpenAI's batches contain our id. Anthropic's contain no id of ours except in their results. So the results of
-        each batch since `since` with the same number of requests are searched for the call ids.
+        A batch of OpenAI contains our id. A batch of Anthropic contains ids of ours only in its results. So the
+        results of each batch since `since` with the same number of requests are searched for the call ids.
 
         Args:
             batch_id: the id that `submit` was called with.

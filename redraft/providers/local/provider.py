@@ -146,7 +146,7 @@ def weights_path(own: Path | None) -> Path | None:
 
 
 def missing_part(own: Path | None) -> str | None:
-    """Return a message that says what is missing for local models, and how to get it. None if nothing is missing."""
+    """Return a message that says what is missing for local models, and how to get it, or None if nothing is missing."""
     has_server, path = find_spec("xllamacpp") is not None, weights_path(own)
     if path is None or (own is None and not has_server):
         return _NO_MODEL

@@ -86,7 +86,7 @@ def _output_tokens(usage: Mapping[str, Any], reasoning: int | None) -> int | Non
 def _failure(
     vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
 ) -> tuple[ProviderErrorCode, str] | None:
-    """Return the code and the message of an unusable reply. None if the reply is usable."""
+    """Return the code and the message of an unusable reply, or None if the reply is usable."""
     if refusal := text_of(message.get("refusal")).strip():
         return "refused", f"The model refused: {vendor.redact(refusal)}"
     if failure := finish_failure(vendor, finish, text):

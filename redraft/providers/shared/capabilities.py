@@ -35,7 +35,8 @@ from redraft.providers.shared.schemas import format_in, is_of_object, schema_in,
 
 _MODELS_MAX = 256
 _VALUE = re.compile(r"\d|\bvalues?\b|unsupported_value", re.IGNORECASE)
-# The refusal of one schema. The model may accept other schemas, so the adaptation is learned only for this schema
+# Words by which a provider refuses only the schema of this call. The model may accept other schemas, so the adaptation
+# is learned only for this schema
 _THIS_SCHEMA = re.compile(
     r"invalid schema|schema is too|schema (contains|exceeds)|recursi|circular|grammar error|failed to parse grammar",
     re.IGNORECASE,
@@ -140,7 +141,7 @@ class CapabilityMemory:
         limit_name: str | None = None,
         limit_origin: LimitOrigin | None = None,
     ) -> None:
-        """Learn from a refusal. Set `is_adapted` of the error if a new call without the refused part makes sense."""
+        """Learn from a refusal. Set `is_adapted` of the error if a new call without the refused part can succeed."""
         found = adaptation_for(error, sent, limit_name=limit_name)
         if found is None:
             self._adapt_limit(error, sent, limit_origin or LimitOrigin())
@@ -174,9 +175,10 @@ def _learned_for(error: ProviderError, sent: Mapping[str, Any], found: Adaptatio
 
 
 def _settings_refused(said: ErrorBody, sent: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield the settings that a refusal is about, in the order of `_settings`; none if all calls are refused.
+    """Yield the settings that a refusal is about, in the order of `_settings`.
 
-    A refusal of an effort or a budget counts only for its value, because the model may accept other values.
+    Yield nothing if the refusal does not depend on settings. A refusal of an effort or a budget counts only for its
+    value, because the model may accept other values.
     """
     effort, is_of_effort = effort_in(sent), name == "reasoning_effort"
     if is_of_effort and effort is None:
@@ -222,7 +224,10 @@ def _with_schema(model: str, schema: Any) -> str:
 
 
 def loose_form(chat: Chat, body: Mapping[str, Any]) -> str | None:
-    """Return words for the form in which the schema was sent. None if the provider enforces it, or there is none."""
+    """Return words for the form in which the schema was sent.
+
+    Return None if the chat has no schema, or if the provider enforces the schema.
+    """
     if chat.reply_schema is None or "format" in body.get("output_config", {}):
         return None
     wanted = format_in(body)

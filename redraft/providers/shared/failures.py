@@ -20,14 +20,14 @@ from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
-# If a call has less time left than this, its whole time is over
+# If a call has less time left than this, its time limit counts as reached
 _NO_TIME_S = 0.01
 # Stands for the status of an error in a 200 response if the error has no status of its own
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
-# An error that asks for a wait up to this one is a rate limit per minute, even if its message says quota
+# If an error asks for a wait of at most this time, it is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
-# aiohttp names its TLS option in each connection error, which would confuse at an address without TLS
+# aiohttp names its TLS option in each connection error, which would confuse users of an address without TLS
 _TLS_OPTION = re.compile(r" ssl:(?:<[^>]*>|\S+)")
 # Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
 _WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})

@@ -90,7 +90,7 @@ class LimitRefusal:
 
 
 def refusal_kind(message: str) -> Literal["output", "context"] | None:
-    """Return which of the two limits a message is about. None if the message is about neither."""
+    """Return which of the two limits a message is about, or None if it is about neither."""
     if _OTHER_ERROR.search(message) or not _EXCESS.search(message):
         return None
     is_named = bool(_LIMIT_NAMED.search(message))
@@ -146,7 +146,7 @@ def _by_sum(message: str, requested: int) -> LimitRefusal | None:
 
 def _maximum_output(message: str, requested: int) -> int | None:
     """Return the largest number below the limit that was sent, or None."""
-    # The largest number, because most smaller numbers are parts of model names and versions
+    # Return the largest number, because most smaller numbers are parts of model names and versions
     below = [number for number in _numbers(message) if _SMALLEST_LIMIT <= number <= requested]
     excluded = {_number(found) - 1 for found in _EXCLUSIVE.findall(message) for found in found if found}
     inside = [number - 1 if number - 1 in excluded else number for number in below]

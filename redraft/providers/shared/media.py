@@ -16,7 +16,7 @@ from redraft.domain.jobs.attachments import PDF
 
 _REFERENCE = re.compile(r"attachment:(?P<type>[\w/]+);sha256=(?P<digest>[0-9a-f]{64});size=\d+(;pages=(?P<pages>\d+))?")
 
-# Upper bounds of the input tokens that vendors count for a file. Budgets need them; docs/attachments.md names sources
+# Upper bounds of the input tokens that vendors count for an image, for budgets. docs/attachments.md names the sources
 _IMAGE_TOKENS = {"anthropic": 4_800}
 _IMAGE_TOKENS_OTHERS = 16_400
 _IMAGE_TOKENS_GPT_4O_MINI = 48_200

@@ -60,7 +60,7 @@ class OutputLimits:
         limits = [body[name], known.maximum, room]
         if known.context and room is None:
             estimate = known.context - _estimated_tokens(body)
-            # A small room would cut the reply, and the estimate may be wrong. A refusal would give the real length
+            # A small limit would cut the reply, and the estimate may be wrong. A refusal would state the real length
             limits.append(estimate if estimate >= _HALVED_MIN else None)
         return {**body, name: min(limit for limit in limits if limit is not None)}
 
@@ -88,7 +88,7 @@ class OutputLimits:
 
 
 def limit_name_in(body: Mapping[str, Any]) -> str | None:
-    """Return the name of the output limit in a request. None if the request has no limit."""
+    """Return the name of the output limit in a request, or None if the request has no limit."""
     return next((name for name in LIMIT_NAMES if isinstance(body.get(name), int)), None)
 
 

@@ -136,8 +136,8 @@ class Provider(Protocol):
             timeout_s: the time limit of the whole call, in seconds.
             files: the base64 of the files that the body refers to, by digest.
             on_delta: receives the text of the answer in pieces. The joined pieces are the `text` of the reply. It is
-                called on the event loop, so it must not block. If it raises an exception, the call ends, and the
-                exception is passed on. After a `ProviderError`, the pieces are invalid.
+                called on the event loop, so it must not block. If it raises an exception, the call ends, and `send`
+                raises the same exception. After a `ProviderError`, the pieces are invalid.
             limit_origin: the origin of the chat's output limit. An error about the limit names its setting.
 
         Raises:

@@ -89,7 +89,7 @@ class _Rule:
 def adaptation_for(
     error: ProviderError, sent: Mapping[str, Any], *, limit_name: str | None = None
 ) -> Adaptation | None:
-    """Return the adaptation for a refusal. None if no parameter that can be omitted is the cause.
+    """Return the adaptation for a refusal, or None if the cause is not a parameter that can be omitted.
 
     Args:
         error: the refusal, with the provider's body as its `response`.
@@ -107,7 +107,10 @@ def adaptation_for(
 
 
 def effort_in(body: Mapping[str, Any]) -> str | None:
-    """Return the reasoning effort in a request body of either wire format. None if it has no effort, or a budget."""
+    """Return the reasoning effort in a request body of either wire format.
+
+    Return None if the body has no effort, or a budget of thinking tokens instead.
+    """
     if body.get("thinking") == {"type": "disabled"}:
         return "none"
     config: Mapping[str, Any] = body.get("output_config") or {}

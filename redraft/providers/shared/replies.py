@@ -111,7 +111,7 @@ def _reason_text(value: Any) -> str:
 
 
 def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[ProviderErrorCode, str] | None:
-    """Return the error of a reply with this finish reason. None if the finish reason is no error."""
+    """Return the error of a reply with this finish reason, or None if the finish reason is no error."""
     finish = classify_finish(reason)
     if finish in {Finish.COMPLETE, Finish.UNKNOWN}:
         return None

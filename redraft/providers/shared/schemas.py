@@ -72,7 +72,7 @@ def named_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wire_schema(schema: Mapping[str, Any]) -> WireSchema | None:
-    """Return the schema in the form that is sent. None if it can only be described in the prompt.
+    """Return the schema in the form that is sent, or None if it can only be described in the prompt.
 
     A schema is converted once for all calls, so callers must not change the result.
     """
@@ -147,7 +147,7 @@ def is_of_object(schema: Mapping[str, Any]) -> bool:
 
 
 def _of_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema if it allows only objects, otherwise a schema that wraps it. None if neither is possible."""
+    """Return the schema if it allows only objects, a schema that wraps it, or None if neither is possible."""
     # In a wrapper, a reference to the root would point to the wrapper
     rooted = _without_root_reference(schema)
     if is_of_object(rooted):
@@ -279,7 +279,7 @@ def _described(schema: Mapping[str, Any]) -> str:
 
 
 def schema_in(body: Mapping[str, Any]) -> Any:
-    """Return the schema in a request body of either wire format. None if the body has no schema."""
+    """Return the schema in a request body of either wire format, or None if the body has no schema."""
     places = (
         ("response_format", "json_schema", "schema"),
         ("output_config", "format", "schema"),

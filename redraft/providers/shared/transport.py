@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Below 5 s, after which uvicorn and llama.cpp close an idle connection: a request at that moment would fail
+# uvicorn and llama.cpp close an idle connection after 5 s. A request at that moment would fail, so this is shorter
 _KEEPALIVE_S = 4
 
 

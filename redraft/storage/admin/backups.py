@@ -50,7 +50,7 @@ def _copy_pages(source: sqlite3.Connection, copy: sqlite3.Connection, on_progres
         on_progress(1 - left / max(1, total), (total - left) * size)
 
     copy.execute("PRAGMA synchronous=OFF")
-    # In a transaction, because without it SQLite restarts the copy at each write of another process
+    # Copy within a transaction. Without one, SQLite starts the copy again at each write of another process
     source.execute("BEGIN")
     source.execute("SELECT count(*) FROM sqlite_master").fetchone()
     source.backup(copy, pages=_PAGES_AT_ONCE, progress=progress)
@@ -69,14 +69,14 @@ def dump_postgresql(database: Database, target: Path, on_progress: Progress) -> 
         files = [f"--file={target}", f"--dbname={address}"]
         arguments = [program, "--format=custom", "--no-password", f"--lock-wait-timeout={_LOCK_WAIT_MS}", *files]
         _run(arguments, lambda: on_progress(None, target.stat().st_size))
-    # From the folder of pg_dump, because a pg_restore of another version may not read the archive
+    # Use the pg_restore beside pg_dump, because a pg_restore of another version may not read the archive
     restorer = Path(program).with_name("pg_restore")
     if restorer.exists():
         _run([str(restorer), "--list", "--file=/dev/null", str(target)], lambda: None)
 
 
 def dump_command(url: URL) -> str:
-    """Return a command that a user can run. It asks for the password."""
+    """Return a command that a user can run. The command asks for the password."""
     return f"pg_dump --format=custom --file=FILE '{_without_password(url)}'"
 
 
@@ -107,7 +107,7 @@ def _without_password(url: URL) -> str:
 @contextmanager
 def _address(url: URL) -> Generator[str]:
     """Yield the database's URL for a program of PostgreSQL. A temporary private file has the password."""
-    # Not in the URL, because other users can read the arguments of a process
+    # The password is not in the URL, because other users can read the arguments of a process
     password = url.password or url.query.get("password")
     if not password:
         yield _without_password(url)

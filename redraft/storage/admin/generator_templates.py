@@ -23,7 +23,7 @@ def save(connection: Connection, name: str, version: str, texts: Mapping[str, st
 
 
 def find(connection: Connection, name: str, version: str | None) -> dict[str, Any] | None:
-    """Return a version, or the latest saved one without `version`. None if it does not exist."""
+    """Return a version, or None. If `version` is None, return the latest saved version."""
     query = select(templates).where(templates.c.name == name)
     if version is not None:
         return fetch_one(connection, query.where(templates.c.version == version))
@@ -53,7 +53,7 @@ def is_deleted(connection: Connection, name: str, version: str) -> bool:
 
 
 def open_jobs_with(connection: Connection, name: str, *, limit: int) -> Sequence[str]:
-    """Return jobs with a next step that name a template, in the order of their ids."""
+    """Return the ids of jobs that name a template and have a next step, in order."""
     reference = text_in(connection, jobs.c.request, "generator_template")
     query = select(jobs.c.id).where(is_open(), cast(reference, String).startswith(f"{name}@", autoescape=True))
     return connection.scalars(query.order_by(jobs.c.id).limit(limit)).all()
@@ -66,7 +66,7 @@ def versions_of(connection: Connection, name: str, *, limit: int) -> list[dict[s
 
 
 def jobs_with(connection: Connection, reference: str, *, limit: int) -> list[dict[str, Any]]:
-    """Return the jobs with an answer that a version of a template generated, latest first."""
+    """Return the jobs that generated an answer with this version of a template, latest first."""
     last_used_at = func.max(iterations.c.created_at).label("last_used_at")
     query = select(iterations.c.job_id, last_used_at).where(iterations.c.generator_template == reference)
     return fetch_all(connection, query.group_by(iterations.c.job_id).order_by(last_used_at.desc()).limit(limit))

@@ -23,7 +23,11 @@ Rows = list[dict[str, Any]]
 
 
 def live_steps(connection: Connection) -> Rows:
-    """Return the number of live jobs by next step and status, in several states, and the earliest due times."""
+    """Count the jobs with a next step, by step and status: all, and those that wait, are delayed, in flight or lost.
+
+    Each row also has two times: the earliest due time, and the earliest due time of a step that no worker was
+    notified of.
+    """
     now = DbNow()
     is_free = jobs.c.lease_expires_at.is_(None)
     is_due = and_(is_free, jobs.c.available_at <= now)

@@ -44,7 +44,7 @@ class ObservationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ObservationFilter:
-    """The filter of a list of observations. None matches all."""
+    """The filter of a list of observations. A field that is None matches all observations."""
 
     job_id: str | None = None
     created_after: datetime | None = None

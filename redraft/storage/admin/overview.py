@@ -74,7 +74,7 @@ def sum_up_ended(connection: Connection, period: Period, *, since: datetime) -> 
     columns = [corrected.get(column.name, column).label(column.name) for column in sums.c]
     query = select(*columns).outerjoin_from(sums, kept, sums.c.period == kept.c.period)
     rows = fetch_all(connection, query.order_by(sums.c.period))
-    # Converted, because PostgreSQL returns the sum of bigint values as a Decimal
+    # The sums are converted, because PostgreSQL returns the sum of bigint values as a Decimal
     return [{name: value if name == "period" else int(value) for name, value in row.items()} for row in rows]
 
 
@@ -91,7 +91,7 @@ def _by_period(
 
 
 def waiting_s(connection: Connection) -> float | None:
-    """Return the age in seconds of the earliest due time of all queued jobs. None if no job waits."""
+    """Return for how many seconds the job that waits longest has been due. Return None if no job waits."""
     query = (
         select(jobs.c.available_at, DbNow().label("now"))
         .where(is_live(), jobs.c.status == "queued", jobs.c.available_at <= DbNow())

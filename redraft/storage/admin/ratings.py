@@ -57,7 +57,7 @@ class RatedEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class RatingFilter:
-    """The filter of ratings. None matches all."""
+    """The filter of ratings. A field that is None matches all ratings."""
 
     evaluator_model: str | None = None
     profile: str | None = None
@@ -70,8 +70,8 @@ class RatingFilter:
 def lock_evaluations(connection: Connection, job_id: str, number: int) -> list[RatedEvaluation]:
     """Return the candidates of an iteration with all their evaluations, the job's own evaluations first.
 
-    For a job that rescores another job, only its own evaluations are returned. The jobs are locked until the unit of
-    work ends, so that no row is deleted earlier.
+    If the job rescores another job, only the evaluations by the rescoring are returned. The jobs are locked until the
+    unit of work ends, so that no row is deleted before then.
     """
     answering = jobs.alias("answering")
     is_rescoring = jobs.c.rescored_job_id.is_not(None)
@@ -193,7 +193,7 @@ def latest_evaluations(connection: Connection, criteria: JobFilter | None = None
     # Ids grow with time, so the primary key gives the order
     newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
     if criteria is not None:
-        # The jobs are selected first, because an index has their order. Most evaluations may belong to other jobs
+        # The jobs are selected first, because an index has their order. The newest evaluations may all be of other jobs
         matching = select(jobs.c.id).where(*conditions(connection, criteria), jobs.c.best_score.is_not(None))
         newest_jobs = in_order(matching, newest_first=True).limit(LOOKBACK).subquery()
         newest_ids = newest_ids.where(evaluations.c.job_id.in_(select(newest_jobs.c.id)))
@@ -241,7 +241,7 @@ def rated_answer(connection: Connection, evaluation_id: str) -> Mapping[str, Any
 
 
 def latest_rating(connection: Connection, evaluation_id: str, rater: str) -> Mapping[str, Any] | None:
-    """Return the result of `rated_answer` with the latest rating by this rater. None if this rater has none."""
+    """Return the result of `rated_answer` with the latest rating by this rater, or None if there is no such rating."""
     query = (
         _select_rated_answer(evaluation_id)
         .add_columns(ratings.c.verdict, ratings.c.score.label("own_score"))

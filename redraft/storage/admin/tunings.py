@@ -77,7 +77,10 @@ def revert(connection: Connection, tuning_id: str) -> None:
 
 
 def list_rated(connection: Connection, evaluator_model: str, profile: str, *, limit: int) -> list[dict[str, Any]]:
-    """Return the latest decided ratings of whole evaluations, with the answer and the request of the evaluation."""
+    """Return each rater's latest rating of an evaluation as a whole, with the answer and the request.
+
+    A rater whose latest rating is `unsure` is left out.
+    """
     latest = counting_ratings()
     query = (
         select(

@@ -83,7 +83,7 @@ def reserved(connection: sa.Connection, run_id: str) -> int:
 
 
 def has_round_out(connection: sa.Connection, run_id: str) -> bool:
-    """Whether a batch of the run has no results yet."""
+    """Whether a batch of the run is ready or sent, and has not ended."""
     return query_parts.exists(connection, batches.c.run_id == run_id, _is_out())
 
 
@@ -107,7 +107,7 @@ def make_ready(connection: sa.Connection, run_id: str) -> int:
 
 def cancel_of_run(connection: sa.Connection, run_id: str) -> None:
     """Mark the unfinished batches of a run as canceled, and make them due now."""
-    # Batches that still collect calls, too: only a ready batch becomes due, and only a due batch is ended
+    # Also end the batches that still collect calls. Only a due batch is ended, and only a ready batch becomes due
     make_ready(connection, run_id)
     is_live = sa.and_(batches.c.run_id == run_id, batches.c.status != "ended")
     connection.execute(sa.update(batches).where(is_live).values(is_canceled=True, next_at=DbNow()))

@@ -79,7 +79,7 @@ def remove_some(connection: Connection, dataset_id: str, limit: int) -> int:
 
 
 def remove_unfinished(connection: Connection, *, older_than_s: float) -> None:
-    """Remove the datasets whose imports are unfinished after `older_than_s`, and so must have been interrupted."""
+    """Remove the datasets whose import has not ended `older_than_s` seconds after its start: it was interrupted."""
     is_left = and_(datasets.c.version.is_(None), datasets.c.created_at < DbNow(-older_than_s))
     connection.execute(delete(datasets).where(is_left))
 

@@ -155,7 +155,7 @@ def has_queued(connection: Connection, run_id: str) -> bool:
 
 
 def has_startable(connection: Connection, run_id: str) -> bool:
-    """Whether an item is queued that was not postponed."""
+    """Whether there is a queued item that is not postponed."""
     return exists(connection, _is_in(run_id, "queued"), run_items.c.errors.is_(None))
 
 
@@ -170,7 +170,7 @@ def count_running(connection: Connection, run_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The number of slots of all live workers, and how many of them the run uses, and the other runs use."""
+    """The number of slots of all live workers, and the numbers of slots that the run and the other runs use."""
 
     total: int
     of_run: int
@@ -184,7 +184,7 @@ def count_slots(connection: Connection, run: RunRecord, *, alive_within_s: float
     concurrency = select(func.coalesce(func.sum(worker_heartbeats.c.concurrency), 0))
     is_running = and_(is_other, run_items.c.status == "running")
     parked = select(func.count()).where(parked_steps.is_parked_elsewhere(run.id)).scalar_subquery()
-    # Counted only if another run is running, because a run can have very many parked steps
+    # Counting parked steps can be slow, so they are counted only if another run has running items
     parked = case((select(1).where(is_running).exists(), parked), else_=0)
     query = select(
         concurrency.where(worker_heartbeats.c.seen_at >= DbNow(-alive_within_s)).scalar_subquery(),
@@ -266,13 +266,13 @@ def list_items(
 
 
 def select_items(run: RunRecord, *columns: ColumnElement[Any]) -> Select[Any]:
-    """Return a query of columns of a run's items, their rows and their jobs, in order of the items."""
+    """Return a query for these columns of a run's items, with their rows and jobs, in the order of the items."""
     joined = run_items.join(dataset_items, is_row_of(run)).outerjoin(jobs, jobs.c.id == run_items.c.job_id)
     return select(*columns).select_from(joined).where(run_items.c.run_id == run.id).order_by(run_items.c.number)
 
 
 def list_iterations(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return score and pass of each iteration of these items, in the loop and in the audit, in order."""
+    """Return for each iteration of these items its scores in the loop and in the audit, and whether it passed."""
     in_loop, in_audit = evaluations.c.role == "loop", evaluations.c.role == "audit"
     query = (
         select(
@@ -309,7 +309,7 @@ def list_verdicts(connection: Connection, run_id: str, numbers: Sequence[int]) -
 
 
 def list_criteria(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the verdicts of the loop with criteria, on the first and the best iteration of each of these items."""
+    """Return the loop's verdicts that have criteria, on the first and the best iteration of each of these items."""
     is_read = and_(iterations.c.job_id == jobs.c.id, iterations.c.number.in_((1, jobs.c.best_iteration)))
     in_loop = and_(evaluations.c.iteration_id == iterations.c.id, evaluations.c.role == "loop")
     names = ("score", "requirements_met", "criteria")

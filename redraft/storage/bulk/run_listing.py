@@ -38,7 +38,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """The filter of a list of items. None matches all items.
+    """The filter of a list of items. A field that is None matches all items.
 
     `error_code` is a code of the error groups of the report. `custom_id` is the id of a row, or its line: `line 4`.
     `not_met` is the statement of a criterion that the returned answer does not meet.
@@ -161,7 +161,7 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> dict[str, list[flo
 
 
 def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: int) -> Mapping[str, Any] | None:
-    """Return the item of a row and repeat, with the result and the request of its job; None if there is no such row."""
+    """Return the item of a row and repeat, with the result and the request of its job, or None."""
     is_row = and_(dataset_items.c.dataset_id == run.dataset_id, _is_named(custom_id))
     position = connection.scalar(select(dataset_items.c.position).where(is_row).limit(1))
     if position is None:

@@ -127,7 +127,7 @@ def list_page(connection: Connection, *, after: query_parts.ListPosition | None,
 def list_of_dataset(connection: Connection, dataset_id: str, *, limit: int) -> list[RunRecord]:
     """Return the newest runs of a dataset, newest first."""
     query = query_parts.list_newest(runs, None, limit, runs.c.dataset_id == dataset_id)
-    # Without the additional row of `list_newest`
+    # `list_newest` returns one row more than the limit
     return [RunRecord(**row) for row in query_parts.fetch_all(connection, query)[:limit]]
 
 

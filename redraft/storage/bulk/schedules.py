@@ -39,7 +39,7 @@ def add(connection: Connection, values: Mapping[str, Any]) -> None:
 
 
 def get(connection: Connection, schedule_id: str, *, is_locked: bool = False) -> ScheduleRecord | None:
-    """Return a schedule, locked until the unit of work ends if `is_locked`."""
+    """Return a schedule. If `is_locked`, lock it until the unit of work ends."""
     query = select(run_schedules).where(run_schedules.c.id == schedule_id)
     row = query_parts.fetch_one(connection, query.with_for_update() if is_locked else query)
     return None if row is None else ScheduleRecord(**row)

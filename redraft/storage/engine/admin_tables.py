@@ -76,7 +76,7 @@ evaluator_tunings = sa.Table(
     # The examples for the prompt. Empty for a tuning that is a threshold
     sa.Column("examples", Json, nullable=False),
     sa.Column("score_threshold", sa.Float),
-    # Only for the tuning of a fold, which nobody can adopt: the tuning whose cross-validation needs it
+    # Set only for the tuning of a fold, which nobody can adopt: the tuning that the fold helps to validate
     sa.Column("validates", sa.String(40)),
     # The run that evaluates the rated answers without and with the examples
     sa.Column("run_id", sa.String(40)),

@@ -67,7 +67,7 @@ runs = sa.Table(
     # Total time between each end and the next resume; the report subtracts it from the duration
     sa.Column("idle_ms", sa.BigInteger),
     sa.Column("webhook", Json),
-    # How the calls are delivered, `live` or `batch`, and why, if the user left it to Redraft
+    # How the calls are delivered (`live` or `batch`), and the reason if the user let Redraft choose
     sa.Column("delivery", sa.String(5), nullable=False, default="live", server_default="live"),
     sa.Column("delivery_reason", CleanText),
     sa.CheckConstraint("status IN ('running', 'succeeded', 'canceled')", name="status"),
@@ -150,7 +150,7 @@ batches = sa.Table(
     sa.Column("failed", sa.Integer, nullable=False, default=0),
     # The maximum cost of the calls without a result, if the run has a budget
     sa.Column("reserved_nano_usd", sa.BigInteger, nullable=False, default=0),
-    # The live price of the calls less their cost
+    # The price that the calls would have had as live calls, minus their cost
     sa.Column("saved_nano_usd", sa.BigInteger, nullable=False, default=0),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     # The start of the round

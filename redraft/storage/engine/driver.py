@@ -1,4 +1,4 @@
-"""Passes statements to the driver, past SQLAlchemy's result objects. SQLAlchemy translates the errors."""
+"""Passes statements directly to the driver, without SQLAlchemy's result objects. SQLAlchemy translates the errors."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ class Statement(NamedTuple):
 
 
 def execute(connection: sa.Connection, statement: Statement, *, has_result: bool = False) -> Any:
-    """Execute a statement in the current transaction, and return its first row. None without `has_result`.
+    """Execute a statement in the current transaction, and return its first row, or None without `has_result`.
 
     Listeners of the engine for `before_cursor_execute` are called, but not those of the connection.
     """

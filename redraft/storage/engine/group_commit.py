@@ -109,7 +109,7 @@ class GroupCommit:
         try:
             connection = self._connect()
             statements = [entry.build(connection) for entry in group]
-            # Without a transaction, a pooler would not apply the timeouts. A transaction was begun by a `build`
+            # A pooler applies no timeouts without a transaction. If there is a transaction, a `build` has begun it
             if not postgresql.is_direct(connection) or connection.in_transaction():
                 self._disconnect()
                 return
@@ -122,7 +122,8 @@ class GroupCommit:
             self._disconnect()
 
     def _connect(self) -> Connection:
-        # Kept from group to group, because a pool takes a fifth of the time of a group. It tests idle connections
+        # The connection is kept, because getting it from the pool takes a fifth of a group's time. After a pause, a new
+        # connection is taken, because the pool tests whether an idle connection still works
         if time.monotonic() - self._used_at >= postgresql.PING_AFTER_S:
             self._disconnect()
         if self._connection is None:

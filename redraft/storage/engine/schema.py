@@ -22,7 +22,7 @@ from redraft.storage.engine.unit_of_work import Database, translated
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_LOCK = 0x7265647261667400 >> 1  # any number works that no other program uses as an advisory lock
+_LOCK = 0x7265647261667400 >> 1  # any number that no other program uses as an advisory lock
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
@@ -113,7 +113,7 @@ def _own_connection(database: Database) -> Connection:
 
 def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     """Take the advisory lock of upgrades until the transaction ends. Raises Unavailable if another upgrade keeps it."""
-    # Not a lock of the session: behind a pooler the session, and its lock, would outlive this process
+    # The lock belongs to the transaction: behind a pooler, a lock of the session would outlive this process
     give_up_at = time.monotonic() + timeouts.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))

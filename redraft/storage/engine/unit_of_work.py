@@ -83,7 +83,7 @@ class Database:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             yield connection
-            # Not a rollback, after which psycopg drops all prepared statements of the connection
+            # Commit, because psycopg drops all prepared statements of the connection after a rollback
             connection.commit()
 
     @contextmanager
@@ -109,8 +109,9 @@ class Database:
     def persist(self, work: Callable[[Connection], T], *, for_s: float) -> T:
         """Run `work` in a unit of work. While the database cannot be reached, try again for at most `for_s` seconds.
 
-        For data that must not be lost, such as a paid reply. `work` may run again after a commit with unknown outcome.
-        The second run must change nothing; conditions on lease tokens ensure this. Raises Unavailable after `for_s`.
+        Use this for data that must not be lost, such as a paid reply. `work` may run again after a commit with unknown
+        outcome. The second run must change nothing; conditions on lease tokens ensure this. Raises Unavailable after
+        `for_s`.
         """
         give_up_at = self._clock.monotonic() + for_s
         pause_s = 0.1
@@ -142,7 +143,7 @@ def notify_after_commit(connection: Connection, changed: ChangedTable) -> None:
 
 
 def _read_url(url: str) -> URL:
-    """Parse the URL. Raises Invalid, without the URL's text, which may have a password, if it is not supported."""
+    """Parse the URL. If it is not supported, raise Invalid without its text, which may have a password."""
     try:
         error = database_error(url)
         read = None if error else make_url(sqlalchemy_url(url))
@@ -186,7 +187,8 @@ def translated() -> Generator[None]:
             ) from error
         if not error.connection_invalidated and (sqlstate is None or postgresql.is_statement_error(sqlstate)):
             raise
-        raise Unavailable(f"The database went away: {_first_line(error)}", code="database_unavailable") from error
+        words = f"The connection to the database was lost: {_first_line(error)}"
+        raise Unavailable(words, code="database_unavailable") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -32,6 +32,6 @@ def base64_of(connection: sa.Connection, job_id: str, digests: Iterable[str]) ->
 
 
 def get(connection: sa.Connection, job_id: str, digest: str) -> dict[str, Any] | None:
-    """Return the media type and the data of an attachment."""
+    """Return the media type and the data of an attachment, or None."""
     query = sa.select(attachments.c.media_type, attachments.c.data)
     return fetch_one(connection, query.where(attachments.c.job_id == job_id, attachments.c.digest == digest))

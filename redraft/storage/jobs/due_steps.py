@@ -9,15 +9,15 @@ from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs import transitions
 from redraft.storage.jobs.transitions import ALONE_LOSSES_MAX, LOST_LEASES, SHARED_LOSSES_MAX, DueStep, is_free, is_open
 
-# While a step waits for a slot of its model, `rung_at` is less than this time in the future. A later `rung_at` means
-# that the clock was set back
+# While a step waits for a slot of its model, `rung_at` is in the future, but by less than this time. A later `rung_at`
+# means that the clock was set back
 _NOTIFIED_AHEAD_S = 300.0
 
 
 def take_due(
     connection: Connection, *, pause_s: float, limit: int, with_expired: bool = True, are_suspects: bool = False
 ) -> list[DueStep]:
-    """Return due steps that no worker has claimed, and record that they are notified now.
+    """Return due steps that no worker has claimed, and record that workers are notified of them now.
 
     A suspect is a step that has lost too many leases. If `are_suspects`, only suspects are returned, otherwise only
     other steps. `pause_s` is the shortest time between two messages for one step.
@@ -39,7 +39,7 @@ _NOTIFIED = (
 @cache  # workers sweep all the time, and to build this statement takes longer than to run it
 def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Select[tuple[str]]:
     losses = (ALONE_LOSSES_MAX, ALONE_LOSSES_MAX) if are_suspects else (0, SHARED_LOSSES_MAX)
-    # The pause doubles with each message without a claim, so that steps without workers do not flood the broker.
+    # The pause doubles with each message that leads to no claim, so that steps without workers do not flood the broker.
     # The pause of a suspect does not grow, because its process may start while another worker has claimed the step
     *shorter, longest = (1,) if are_suspects else (1, 2, 4, 8, 16, 32, 64)
     waited = [(jobs.c.ring_count <= n, jobs.c.rung_at < DbNow(-pause_s * times)) for n, times in enumerate(shorter)]
@@ -75,7 +75,7 @@ def is_poison() -> ColumnElement[bool]:
 
 
 def overdue(connection: Connection, *, slack_s: float, limit: int) -> list[str]:
-    """Return open jobs whose deadline has passed. For a claimed job, `slack_s` must have passed since then, too."""
+    """Return open jobs whose deadline has passed, or if a worker has a lease, passed more than `slack_s` ago."""
     return list(connection.scalars(_overdue_statement(slack_s, limit)))
 
 

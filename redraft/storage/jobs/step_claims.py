@@ -99,7 +99,7 @@ def _find_statement() -> sa.Executable:
 def claim_new(group_commit: GroupCommit, claim: Claim, rows: Sequence[Rows], *, owner: str, lease_s: float) -> bool:
     """Claim a step that `find_new` found, and add rows. Return False if the job has changed since then.
 
-    If it is unknown whether the step was claimed, returns False, too. Then the lease expires.
+    Return False also if it is unknown whether the step was claimed. If it was claimed, the lease expires.
     """
     job = claim.job
     parameters = {"p_id": job.id, "p_step": job.step, "p_step_no": job.step_no, "p_owner": owner, "p_lease_s": lease_s}

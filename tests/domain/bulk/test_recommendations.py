@@ -55,7 +55,7 @@ def test_it_says_so_if_all_were_accepted_in_the_end():
     found = recommend_iter_max([*AT_ONCE, *AT_SECOND])
     assert found.value == 2
     assert found.words == (
-        "iter_max 2: iteration 2 was reached by 20 items and brought 20 more accepted, after which all were."
+        "iter_max 2: iteration 2 was reached by 20 items and brought 20 more accepted, so that all items were accepted."
     )
 
 
@@ -106,7 +106,7 @@ def test_verdicts_of_people_decide_the_threshold():
     assert found.value == 0.8
     assert found.words == (
         "Threshold 0.8: people accept 100.0 % (95 % interval 94.0 % to 100.0 %) of 60 answers with a score of 0.8 or "
-        "higher. At any lower one it is below 90.0 %."
+        "higher. At any lower threshold, the share is below 90.0 %."
     )
 
 
@@ -144,5 +144,5 @@ def test_a_threshold_that_few_answers_reach_is_not_recommended():
     assert found.value is None
     assert found.words == (
         "Nothing can be recommended for the threshold: people accept 90.0 % of 5 answers with a score of 0.95 or "
-        "higher, but so few answers are no basis."
+        "higher, but these are too few answers for a recommendation."
     )

@@ -92,7 +92,7 @@ def test_an_audit_confirms_a_share_of_the_accepted_answers():
     assert backing.confirmed == share(15, 30)
     assert UNBACKED not in found.words
     assert found.words[-1].startswith(
-        "The independent evaluator evaluated 30 returned answers. Of the accepted ones they accept 50.0 %"
+        "The independent evaluator evaluated 30 returned answers. Of the accepted answers they accept 50.0 %"
     )
     assert "The loop's own score is higher than theirs by 0.200" in found.words[-1]
 

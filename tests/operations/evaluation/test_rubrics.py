@@ -257,7 +257,7 @@ def test_a_check_for_a_fault_tells_the_writer_to_undo_it(driver: Driver, model_s
     job = driver.run_new(rubric=[fault, words_at_most(9)], score_threshold=1, **NO_WORDS)
     assert job.stop_reason == "accepted"
     second = model_server.requests("generate")[1].prompt
-    assert 'Change the answer until this is not so any more: The answer contains "moon".' in second
+    assert 'Change the answer until this is not true any more: The answer contains "moon".' in second
     first = driver.iterations(job.id)[0].evaluation
     assert first is not None
     assert [(check.id, check.passed) for check in first.checks] == [("moon", False), ("short", True)]

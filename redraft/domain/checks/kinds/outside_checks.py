@@ -13,7 +13,7 @@ _REASON_CHARS = 2000
 
 
 class OutsideCheck(StrictModel):
-    """A check by its name. A request can name neither an address nor code."""
+    """A check that a request selects by its name. A request can name neither an address nor code."""
 
     kind: Literal["http", "package"]
     value: Annotated[
