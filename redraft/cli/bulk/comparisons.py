@@ -51,6 +51,7 @@ def compare(
     check_report_files(report or (), COMPARISON_FORMATS)
     with opening.opened_for("run", base) as (backend, base_id), opening.opened_for("run", new) as (_, new_id):
         tables = backend.comparison_tables(base_id, new_id)
+        # Only this gate needs the outcomes of all items, which take long to read for a large run
         items = () if min_pass_rate is None else backend.outcomes(new_id)
     gates = check_gates(items, tables.comparison, min_pass_rate=min_pass_rate, fail_on_regression=fail_on_regression)
     tables = replace(tables, gates=gates)

@@ -140,6 +140,7 @@ def _baseline_id(backend: "Backend", run: Run, wanted: Wanted) -> str | None:
 
 def exit_of_run(run: Run, gates: Sequence[GateResult]) -> Exit:
     """Return the exit code of a run. If several apply: cancellation first, then a failed gate, then failed items."""
+    # With the stop reason `error`, workers have canceled the run, because its items could not be started
     if run.status == "canceled":
         return Exit.SOME_FAILED if run.stop_reason == "error" else Exit.INTERRUPTED
     if code := exit_of_gates(gates):

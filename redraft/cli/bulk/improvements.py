@@ -221,6 +221,7 @@ class _Trial:
         from redraft.reports.figures import figures_of
         from redraft.reports.text import print_report
 
+        # Both requests are checked before the first run costs anything
         for changes in (dict[str, Any](), self._improvement.after):
             self._check(changes)
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]

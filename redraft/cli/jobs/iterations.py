@@ -104,6 +104,7 @@ def show_diff(
     with opening.opened_for("job", job) as (backend, job_id):
         iterations = backend.iterations(job_id)
     numbers = sorted({each.number for each in iterations})
+    # If there is only one iteration, the error names the missing second iteration
     newer = new or (numbers[-1] if len(numbers) > 1 else 2)
     older = old or max((each for each in numbers if each < newer), default=1)
     found = diff_of(iterations, older, newer, job_id)

@@ -178,6 +178,7 @@ def _fits(before: Spent, limits: Limits, usage: Usage, nano_usd: int | None, cal
     if limits.max_tokens is not None and before.tokens + tokens * calls > limits.max_tokens:
         return False
     leaves = _money_left(before, limits)
+    # With a budget in USD, a call with an unknown price never fits
     return leaves is None or (nano_usd is not None and nano_usd * calls <= leaves)
 
 

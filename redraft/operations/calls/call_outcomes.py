@@ -193,6 +193,7 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
 
 def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float | None) -> Outcome:
     unusable = error if isinstance(error, UnusableReply) else None
+    # A call that was not executed has no usage. The usage of other failed calls is unknown
     unknown = _NOTHING if isinstance(error, NotExecuted) else Usage()
     spent = _Spent(services, planned, unusable.usage if unusable else unknown)
     cut = _cut_reply(planned.body, unusable)

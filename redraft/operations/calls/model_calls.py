@@ -134,6 +134,7 @@ def plan_call(  # noqa: PLR0913 - the facts of a row
     is_batch: bool = False,
 ) -> PlannedCall:
     """Plan a call with its row for the ledger. With `is_cached`, it may use and fill the reply cache."""
+    # A batch delivers only whole replies
     if is_batch:
         chat = replace(chat, stream=False)
     body = services.providers.get(chat.model).wire_body(chat)

@@ -84,6 +84,7 @@ def _request(job: JobRecord, change: RescoreJob, numbers: list[int], *, drops_ru
     named = {name: value for name, value in given.items() if value is not None}
     if change.evaluator_sampling is not None:
         named["evaluator_sampling"] = before.evaluator_sampling.merged(change.evaluator_sampling)
+    # Only the default profile evaluates by a rubric
     if drops_rubric or named.get("profile", DEFAULT_PROFILE) != DEFAULT_PROFILE:
         kept["rubric"] = None
     submit.refuse_misread_checks(change.rubric, change.eval_crit)

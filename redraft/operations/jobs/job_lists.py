@@ -169,6 +169,7 @@ def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_i
     """
     if criteria.sort == "time":
         job = queries.get_job(services, job_id)
+        # The previous job is the next one in the reverse order
         one = replace(criteria, newest_first=criteria.newest_first is is_next, limit=1)
         found = list_lines(services, one, write_cursor(job.created_at, job.id)).lines
         return found[0].id if found else None
@@ -225,6 +226,7 @@ def freeze(services: Services, criteria: JobFilter) -> JobFilter:
     """Return the same filter without jobs that are created from now on, since the user has not seen them."""
     with services.database.read() as connection:
         newest = positions(connection, replace(criteria, newest_first=True, after=None, limit=1))
+    # The filter excludes the time `created_before` itself, but must include the newest job
     return replace(criteria, created_before=newest[0][0] + timedelta(milliseconds=1)) if newest else criteria
 
 

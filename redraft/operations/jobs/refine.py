@@ -118,6 +118,7 @@ class _Drafting:
         providers = self._services.providers
         origin = providers.verdict_limit_origin(is_second=seq > 0)
         ask = Ask(refining_prompt(self._question, problem), str(self._model), limit_origin=origin)
+        # The first reply may have been cut off, so the retry has twice the output limit
         chat = ask.as_chat(providers.verdict_tokens(self._model) * (seq + 1))
         return plan_call(self._services, Slot("", "draft", 0, 0, seq), KIND, chat, token=0, attempt=attempt)
 

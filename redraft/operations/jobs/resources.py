@@ -334,6 +334,7 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
     return WebhookDelivery.from_row(
         record,
         type=message_type(record.type),
+        # If all attempts are left, the last error is from before a redelivery
         failing=record.last_error is not None and 0 < left < ATTEMPTS_MAX,
         attempts_left=left,
         http_status=record.last_status,

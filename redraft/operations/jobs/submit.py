@@ -98,6 +98,7 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     }
     if isinstance(request, GenerateAnswer):
         update["model"] = resolve_ladder(providers, request.model)
+        # The job ends with its first answer, so no iteration can follow
         if request.evaluation.when == "after_answer":
             update["iter_max"] = 1
     fallback = services.settings.evaluator_model or (update["model"][0] if "model" in update else None)

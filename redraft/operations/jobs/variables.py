@@ -71,6 +71,7 @@ def with_rendered_texts(services: Services, request: AnyRequest, *, is_row: bool
     errors += _unused(request.vars, used | in_template) if not is_row else []
     if errors:
         raise Invalid(errors[0].detail, tuple(errors))
+    # A template that reads `vars` as a whole may use every variable
     kept = {name: value for name, value in request.vars.items() if {name, "vars"} & in_template}
     reference = {"generator_template": template.reference} if template else {}
     return rendered.model_copy(update={"vars": kept, **reference})

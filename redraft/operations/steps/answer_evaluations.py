@@ -29,6 +29,7 @@ from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 
 _TRIVIAL = "The answer is empty or trivial; it was not shown to the evaluator."
 _WRITE_ONE = "Write an answer to the task: the last one held no content."
+# The length of the column with the names of the evaluators
 _MODEL_CHARS = 220
 
 
@@ -127,6 +128,7 @@ def _known(step: StepContext, record: IterationRecord) -> EvaluationRecord | Non
         (r for r in step.records if twin and (r.number, r.candidate) == (twin.iteration, twin.candidate)),
         None,
     )
+    # An audit asks another evaluator, so it must not reuse a verdict of the loop
     if step.job.step == Step.AUDIT or known is None or known.evaluation is None or known.evaluation.score is None:
         return None
     if _may_rest_on_others(step, known):
@@ -157,6 +159,7 @@ def _without_evaluator(step: StepContext, record: IterationRecord) -> Evaluation
         return _evaluation(step, status="error", error=failed.error, checks=asked)
     fails = any(result.required and not result.passed for result in checked)
     reason = reason_for_no_evaluator(options, step.job.id, record.answer)
+    # An answer that fails a required check is not accepted in any case, so a call of an evaluator can be saved
     suffices = fails and (reason is not None or options.skip == "when_checks_fail")
     if rubric and (suffices or not evaluated_by_model(rubric)):
         return _from_verdict(step, record, by_checks(rubric, checked), ())

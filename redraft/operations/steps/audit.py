@@ -23,6 +23,7 @@ from redraft.storage.jobs import history
 from redraft.storage.jobs.history import IterationRecord
 
 OVERFIT = "overfit_suspected"
+# Equal scores can differ by rounding
 _TOLERANCE = 1e-9
 
 
@@ -30,6 +31,7 @@ def plan(step: StepContext) -> list[PlannedCall]:
     """Plan one question about each audited answer. The list is empty if the budget is too small."""
     try:
         return plan_questions(step, _questions(step, evaluate_by_code(step, _audited(step))))
+    # The job already has its result, so the audit is left out with a warning
     except BudgetExhausted:
         return []
 

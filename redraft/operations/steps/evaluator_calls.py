@@ -275,6 +275,7 @@ def _retry(
     row = step.recorded.get(slot.key)
     if row is not None:
         return _second(step, question, (*made, recorded_outcome(slot, row)))
+    # A truncated reply needs a larger output limit. It has no mistake to complain about
     complaint = None if unusable.kind == "truncated" else unusable.message
     factor = _REASONING_FACTOR if _is_reasoning_alone(made[-1]) else _REPAIR_FACTOR
     try:

@@ -193,6 +193,7 @@ def _claim_new(services: Services, holder: LeaseHolder, message: StepMessage) ->
         return None
     deadline = services.clock.monotonic() + claim.remaining_s
     job, request = claim.job, parse_request(claim.job)
+    # These jobs need further rows or queries, which only `_claim` makes
     if job.delivery == "batch" or has_budget(request.limits) or request.webhook:
         return None
     step = StepContext(services, holder, job, request, records=(), recorded={}, deadline=deadline)
@@ -371,6 +372,7 @@ def _reserve_next(step: StepContext, result: StepResult, session: LimiterSession
     following = follow(step, result)
     try:
         prepared = rate_limits.prepare(following, _PLANS[result.next_step](following))
+    # The claim of the next step meets the same error, and handles it
     except (ProviderError, BudgetExhausted, Busy):
         return None
     if prepared.needs_permits:

@@ -155,6 +155,7 @@ def _repair(step: StepContext, slot: Slot, made: tuple[Outcome, ...], mismatch: 
     prompt = repair_prompt(_prompt(step), first.text or "", mismatch.message)
     try:
         asked = context.retry(step, first, lambda now: _plan_call(now, slot, "repair", prompt))
+    # The evaluation refuses the unrepaired answer, and its feedback names the mismatch
     except (BudgetExhausted, ProviderError):
         return made
     if asked is None:

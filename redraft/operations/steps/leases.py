@@ -116,6 +116,7 @@ class LeaseHolder:
 
     def may_call(self, job_id: str, token: int) -> bool:
         """Whether the lease of this step is valid for long enough to start a call."""
+        # At most half of a short lease is reserved, because otherwise no call could start
         return self._is_younger(job_id, token, max(self.lease_s - _SAFETY_S, self.lease_s / 2))
 
     def _is_younger(self, job_id: str, token: int, age_s: float) -> bool:

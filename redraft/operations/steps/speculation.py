@@ -55,6 +55,7 @@ def _plan_speculation(step: StepContext, evaluator_calls: Sequence[PlannedCall])
         return []
     try:
         planned = generate.plan(following, SPECULATIVE_SEQ)
+    # The step `generate` meets the same error, and handles it
     except (BudgetExhausted, ProviderError):
         return []
     step.found[_IS_PLANNED] = True
@@ -90,6 +91,7 @@ def _after_wait(step: StepContext, result: StepResult) -> StepResult:
     if not 0 < asked_s < step.remaining_s():
         return result
     values = {**(result.values or {}), "available_at": DbNow(asked_s), "rung_at": None}
+    # Without `next_step`, no worker claims the next step or is notified of it before the step is due
     return replace(result, values=values, next_step=None)
 
 

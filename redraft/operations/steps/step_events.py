@@ -61,6 +61,7 @@ def vetoes_of(request: AnyRequest, record: IterationRecord) -> tuple[str, ...]:
     """Return the failed checks and grounding problems for which an answer is not accepted, whatever its score."""
     verdict = record.evaluation
     failed = [each for each in _unmet(verdict) if each["kind"] == "check"] if verdict else []
+    # The generator must not see hidden criteria
     checks = dict.fromkeys(_UNSEEN if each["hidden"] else each["gap"] or each["text"] for each in failed)
     return (*checks, *_code_findings(request, record))
 
@@ -144,7 +145,7 @@ def _why_again(step: StepContext, current: Sequence[IterationRecord], *, is_writ
 
 def _why_unscored(step: StepContext, current: Sequence[IterationRecord], following: str) -> str:
     if all(record.as_attempt().is_truncated for record in current):
-        return f"The answer was cut off at its output limit; {following} is asked for a shorter one."
+        return f"The answer was cut off at its output limit; {following} is asked for a shorter answer."
     if any(attempt.score is not None for attempt in step.attempts):
         return f"There is no score; the last good feedback goes into {following}."
     return f"There is no score, and no feedback yet; {following} goes on without any."

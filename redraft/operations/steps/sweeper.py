@@ -92,6 +92,7 @@ def _notify_all(services: Services, messages: list[StepMessage]) -> list[StepMes
 
 def _clear_up(services: Services, connection: Connection) -> None:
     settings = services.settings
+    # No call takes longer than its timeout, so an open call that is older belongs to a lost worker
     after_s = settings.call_timeout_s + settings.lease_s
     abandoned = calls.close_abandoned(connection, after_s=after_s, ended_s=settings.lease_s, limit=_BATCH)
     for job_id, usage in abandoned.items():

@@ -72,7 +72,7 @@ def reschedule(services: Services, crash: StepCrashed, detail: str) -> None:
             wait_s = retry_wait_s(attempt, first_s=settings.retry_wait_s, max_s=settings.retry_wait_max_s)
             values = {"step_attempt": attempt, "available_at": DbNow(round(wait_s, 3)), "rung_at": None}
         else:
-            what = "could not store what it got" if crash.is_paid else "crashed"
+            what = "could not store its replies" if crash.is_paid else "crashed"
             words = f"The step {job.step} {what} (attempt {attempt}): {detail}; the worker's log says more."
             facts = job_error("worker_lost", words, iteration=step_iteration(job), attempts=attempt)
             records = history.iterations_of(connection, job)

@@ -72,7 +72,7 @@ def test_events_tell_of_a_cut_answer_and_of_what_follows(driver: Driver, model_s
     assert told == [
         ("iteration.generated", "Iteration 1: an answer of 7 characters was cut off before its end."),
         ("iteration.evaluated", "Iteration 1 is not evaluated: its answer was cut off at the output limit."),
-        ("thinking", "The answer was cut off at its output limit; iteration 2 is asked for a shorter one."),
+        ("thinking", "The answer was cut off at its output limit; iteration 2 is asked for a shorter answer."),
     ]
 
 
