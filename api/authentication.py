@@ -141,7 +141,7 @@ async def identify(request: Request, context: Context) -> Caller:
 
 
 async def identify_by_key(request: Request, context: Context, token: str | None) -> Caller:
-    """Return the caller with this API key. Raises Forbidden if it is not valid.
+    """Return the caller with this API key. Raises Forbidden if the key is not valid.
 
     Raises HttpProblem (429) if the address of the client has sent too many wrong keys.
     """

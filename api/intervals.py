@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals in seconds. Tests use shorter or longer ones."""
+    """Intervals in seconds. Tests use shorter or longer intervals."""
 
     # Between reads of a job for which a client waits, in case a wake-up message is lost
     poll_s: float = 5.0

@@ -31,7 +31,7 @@ MEDIA_TYPES: dict[str, Format | None] = {
 
 
 def format_of(request: Request) -> Format | None:
-    """Return the file format of the Content-Type, or None if it allows several formats.
+    """Return the file format of the Content-Type, or None if the Content-Type allows several formats.
 
     Raises HttpProblem (415) if the type is unknown or the body is compressed.
     """

@@ -336,7 +336,7 @@ class DatasetCheck(ResponseModel):
 
 
 class DatasetColumns(ResponseModel):
-    """The columns that fill fields, and the columns that fill none."""
+    """The columns that fill fields, and the columns that fill no field."""
     used: dict[str, str]
     """The column that fills each field."""
     unused: dict[str, int]
@@ -812,8 +812,8 @@ class Model(ResponseModel):
 
 
 class ModelList(ResponseModel):
-    """The default model, one model of each vendor, and models of the endpoints; `NAME:*` if the settings name
-    none. Jobs can also name other models of these providers.
+    """The default model, one model of each vendor, and the models of the endpoints. An endpoint for which the
+    settings name no model is listed as `NAME:*`. Jobs can also name other models of these providers.
     """
     data: list[Model]
 
@@ -1180,7 +1180,7 @@ class RunItem(ResponseModel):
     error_code: str | None = None
     error: str | None = None
     instruct: str | None = None
-    """Of the job, or of the row if there is no job; also `reference` and `metadata`."""
+    """From the job, or from the row if there is no job. The same holds for `reference` and `metadata`."""
     reference: str | None = None
     metadata: dict[str, str]
     job_id: str | None = None

@@ -23,7 +23,7 @@ _YEAR_S = 365 * 86_400
 
 @router.get("/go")
 def go(request: Request, services: ServicesOf, q: str = "") -> Response:
-    """Redirect to the page that `q` names: by its own name, or by the id, its beginning or the name of a resource."""
+    """Redirect to a page. `q` is its name, or the id of a resource, the beginning of an id, or a unique name."""
     wanted = q.strip()
     if not wanted:
         return page(request, "go.html", q=wanted, error="")
@@ -44,6 +44,7 @@ def _find_path(services: Services, wanted: str) -> str:
             return f"{path}/{find(services, wanted)}"
         except NotFound:
             pass
+        # The text may still be the id or the name of one resource of another kind
         except Conflict as error:
             several = error
     raise several or NotFound("job, run or dataset", wanted)

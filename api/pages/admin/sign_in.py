@@ -24,6 +24,7 @@ async def show_sign_in(request: Request) -> Response:
 
 @router.post("/sign-in")
 async def sign_in(request: Request, context: ContextOf, form: FormOf) -> Response:
+    # The path is public, so the middleware has not checked from which site the request comes
     refuse_foreign_page(request)
     path = own_path(form.text("next"))
     try:

@@ -47,7 +47,7 @@ def show_templates(request: Request, services: ServicesOf) -> Response:
 
 @router.post("")
 def change_template(request: Request, services: ServicesOf, form: FormOf) -> Response:
-    """Save the texts as the current version of a name, or show the prompt of a past job with them."""
+    """Save the texts as the current version of a template, or show the prompt of a past job with these texts."""
     edit = _Edit.sent(form)
     if form.text("do") == "save" and _try(edit, lambda: _save(services, edit)):
         return see_other(f"/settings/templates/{edit.name}", notice="template_saved")

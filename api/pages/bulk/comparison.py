@@ -1,4 +1,4 @@
-"""The pages that compare runs row by row, and the answers of all runs to one row."""
+"""The pages that compare runs row by row, or the answers of all runs to one row."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal

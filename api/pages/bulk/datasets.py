@@ -32,6 +32,7 @@ _CELLS = 20
 _RUNS = 20
 # The part of the body limit that is reserved for the other fields of the form
 _OTHER_FIELDS_BYTES = 20_000
+# Rows are typed or pasted as text, and Parquet is binary
 _FORMATS = tuple(each for each in get_args(Format) if each != "parquet")
 
 

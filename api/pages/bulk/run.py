@@ -36,6 +36,7 @@ router = pages_router("/runs/{run_id}")
 # Above this number of items a report takes seconds, so it is computed only on request
 REPORTED_AT_ONCE = 500
 _ITEMS = 50
+# A report appends this to the id of a row that runs several times
 _REPEAT = re.compile(r" \(repeat \d+\)\Z")
 
 
@@ -111,6 +112,7 @@ def list_items(
     run = runs.get_run(services, run_id)
     found = run_listing.list_items(services, run_id, chosen, after=after, before=before, limit=_ITEMS)
     total = _matching(run.counts, chosen) if found.total is None else found.total
+    # Without a filter, the number of an item is its position in the list
     if chosen == ItemFilter() and found.items:
         at = found.items[0].number - 1
     places = Places(request, found, at if after or before else 0)

@@ -153,6 +153,7 @@ def filled_like(run: Run) -> Filled:
     texts["model"] = models if isinstance(models, str) else ", ".join(map(str, models))
     texts["rubric"] = write_rubric(rest.pop("rubric")) if isinstance(rest.get("rubric"), list) else ""
     texts |= {name: str(value) for name in _OF_RUN if (value := getattr(run, name)) is not None}
+    # A run has a reason for its delivery only if the user has chosen `auto`
     texts["delivery"] = "auto" if run.delivery_reason else run.delivery
     texts["webhook"] = run.webhook.url if run.webhook else ""
     for name, given in (("more", rest), ("overrides", run.overrides)):

@@ -108,6 +108,7 @@ def read_rating(
         raise Invalid.at("/iteration", "This is not the number of an iteration.", "invalid_iteration")
     if "verdict" in values:
         return number, read(RateEvaluation, values)
+    # The verdict is only a placeholder, so that the other fields are validated, too
     others = all_errors(RateEvaluation, {**values, "verdict": "unsure"}, lambda _: None)
     raise Invalid(others.message, (no_verdict, *others.errors))
 

@@ -1,4 +1,4 @@
-"""Chooses the two answers of a job that its page compares: of iterations, or of candidates of one iteration."""
+"""Chooses the two answers that the page of a job compares: of two iterations, or of two candidates of an iteration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ class Compared:
         return self.old.number == self.new.number
 
     def name_of(self, answer: Iteration) -> str:
+        # If an answer has two names, the last one names its candidate, such as 2.1 instead of 2
         return next(name for name, each in list(self.choices.items())[::-1] if each is answer)
 
 

@@ -60,6 +60,7 @@ def job_page(
         job=job,
         base=base,
         here=here,
+        # A page that answers a form has the URL of the form's action, which cannot be loaded again
         refreshed_at=address(request) if request.method == "GET" else here,
         tabs=[(base + end, words) for end, words in _TABS],
         live=None if job.progress.step is None else f"{_events_of(job)}?after={view.last_event}",

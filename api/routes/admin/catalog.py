@@ -28,9 +28,10 @@ class Model(BaseModel):
 
 
 class ModelList(Listed[Model]):
-    """The default model, one model of each vendor, and models of the endpoints; `NAME:*` if the settings name none.
+    """The default model, one model of each vendor, and the models of the endpoints.
 
-    Jobs can also name other models of these providers.
+    An endpoint for which the settings name no model is listed as `NAME:*`. Jobs can also name other models of these
+    providers.
     """
 
 

@@ -86,7 +86,7 @@ class TemplatePreview(BaseModel):
 
 @router.get("", response_model=TemplateList)
 def list_generator_templates(services: ServicesOf) -> Response:
-    """List the templates in REDRAFT_TEMPLATES_DIR and the saved ones."""
+    """List the templates in REDRAFT_TEMPLATES_DIR and the saved templates."""
     return render(TemplateList(data=[Template.model_validate(_fields(each)) for each in list_templates(services)]))
 
 

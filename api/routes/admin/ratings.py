@@ -58,7 +58,7 @@ def rate_evaluation(
     body: Annotated[RateEvaluation, Body()],
     rater: Annotated[str, Depends(get_rater)],
 ) -> Response:
-    """Rate an evaluation. A later rating of the same evaluation by the same rater replaces an earlier one."""
+    """Rate an evaluation. A later rating of the same evaluation by the same rater replaces the earlier rating."""
     return render(ratings.rate(services, job_id, number, body, rater), 201)
 
 

@@ -190,6 +190,7 @@ def get_dataset(services: ServicesOf, dataset_id: str) -> Response:
 def list_dataset_items(services: ServicesOf, dataset_id: str, query: Annotated[PositionQuery, Query()]) -> Response:
     """List the rows of a dataset, with their errors."""
     limit, after = query.limit, -1 if query.after is None else query.after
+    # One more row shows whether there is another page
     found = datasets.list_items(services, dataset_id, after=after, limit=limit + 1)
     page = found[:limit]
     return render(DatasetItemPage(data=page, next_cursor=str(page[-1].position) if len(found) > limit else None))

@@ -32,6 +32,7 @@ router = APIRouter(prefix="/v1/runs/{run_id}", tags=["bulk"], route_class=Strict
 
 ItemStatus = Literal["queued", "running", "succeeded", "failed", "canceled", "invalid"]
 
+# Starlette uses a thread for each block of a response, so a block has many lines
 _LINES_AT_ONCE = 100
 _MEDIA_TYPES = {"jsonl": "application/x-ndjson", "csv": "text/csv"}
 _COLUMNS = f"""One line per item, in the order of the dataset, with {", ".join(RESULT_COLUMNS)}. CSV also has a column
@@ -79,7 +80,7 @@ class RunItem(BaseModel):
     error_code: str | None
     error: str | None
     instruct: str | None = Field(
-        description="Of the job, or of the row if there is no job; also `reference` and `metadata`."
+        description="From the job, or from the row if there is no job. The same holds for `reference` and `metadata`."
     )
     reference: str | None
     metadata: dict[str, str]

@@ -128,7 +128,7 @@ async def list_job_events(
 
 
 def read_position(last_event_id: str | None, after: str | None) -> int:
-    """Return the number of the last event that the client has, or 0. Raises Invalid if it is not a number."""
+    """Return the number of the last event that the client has, or 0. Raises Invalid if the id is not a number."""
     # The header has precedence, because a browser that reconnects sends the header with the original URL
     text, pointer = (last_event_id, "header/Last-Event-ID") if last_event_id else (after, "query/after")
     if not text:

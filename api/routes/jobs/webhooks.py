@@ -59,7 +59,7 @@ class Redelivered(Resource):
 
 @router.post("/webhook-deliveries/redeliver", status_code=202, response_model=Redelivered)
 def redeliver_failed_webhooks(services: ServicesOf) -> Response:
-    """Send all webhook deliveries again that failed or are failing, of all jobs and runs, each with all retries."""
+    """Send again all webhook deliveries that failed or are failing, of all jobs and runs, each with all retries."""
     return render(Redelivered(redelivered=webhooks.redeliver_all(services)), 202)
 
 

@@ -144,7 +144,7 @@ def prune(
 
 
 class _Progress:
-    """Prints progress every two seconds, so a short operation prints none."""
+    """Prints progress every two seconds, so a short operation prints no progress."""
 
     def __init__(self) -> None:
         self._next_at = time.monotonic() + _REPORT_EVERY_S

@@ -104,7 +104,7 @@ def pause(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
 
 @app.add("resume")
 def resume(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
-    """Start runs again, but none for the times of the pause."""
+    """Start runs again, but no runs for the times of the pause."""
     with opening.opened() as backend:
         found = backend.change_schedule(schedule, "resume")
     _tell(found, as_json=as_json)

@@ -112,7 +112,7 @@ def _dropped(before: "Job", change: "RescoreJob", new: "Job") -> Iterator[str]:
 
 
 def _evaluation(before: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job's evaluation options, overridden by the given ones. The audit is dropped: it needs a loop."""
+    """Return the job's evaluation options, overridden by the given options. An audit needs a loop, so it is dropped."""
     named = {name: value for name, value in given.items() if value is not None}
     if not named:
         return {}

@@ -177,7 +177,7 @@ class _Activity:
 
 
 def activity_after(event: "Event", audit: str | None = None) -> str | None:
-    """Return the activity that follows an event, or None if it does not change.
+    """Return the activity that follows an event, or None if the event does not change the activity.
 
     After an evaluation the activity is the audit, until a further iteration starts.
     """

@@ -92,7 +92,7 @@ def _find(services: Services, what: Retention, last: EndedJob | None, limit: int
 
 
 def count_drafts(services: Services, what: Retention) -> int:
-    """Count the old calls of drafts. The count is 0 if the selection names statuses, since drafts have none."""
+    """Count the old calls of drafts. The count is 0 if the selection names statuses, since drafts have no status."""
     with services.database.read() as connection:
         return 0 if what.statuses else retention.count_jobless(connection, what.before)
 

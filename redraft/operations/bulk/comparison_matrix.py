@@ -28,7 +28,7 @@ Sort = Literal["change", "difference", "score", "cost", "time", "row"]
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """Selects the rows to show: rows with one of `changes` (or any change if empty), and with all pairs of `metadata`.
+    """Selects the rows with one of `changes` (or with any change if `changes` is empty) and all pairs of `metadata`.
 
     `criterion` is the statement of a criterion. It selects the rows that newly meet this criterion if `is_met`,
     otherwise the rows that do not meet it any more.
@@ -89,7 +89,7 @@ class Matrix:
 
 
 def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) -> Matrix:
-    """Compare runs with the first one. The changes of rows are those of the second run.
+    """Compare runs with the first run. The changes of rows are those of the second run.
 
     Raises NotFound if a run does not exist, and Invalid if a run is given twice (code `same_run`), or there are too
     many runs.

@@ -31,7 +31,7 @@ _NAME_CHARS = 200
 
 
 class DatasetColumns(Resource):
-    """The columns that fill fields, and the columns that fill none."""
+    """The columns that fill fields, and the columns that fill no field."""
 
     used: dict[str, str] = Field(description="The column that fills each field.")
     unused: dict[str, int] = Field(description="For each column that fills no field, the number of rows that have it.")
@@ -55,7 +55,7 @@ class Dataset(Resource):
     rows: int = Field(description="The number of good and bad rows.")
     bad_rows: int
     columns: Annotated[dict[str, Any], As(DatasetColumns)] = Field(
-        description="The columns that fill fields, and the columns that fill none."
+        description="The columns that fill fields, and the columns that fill no field."
     )
     created_at: Moment
     urls: Urls

@@ -75,7 +75,7 @@ class RunView:
 
 
 class ItemLine(Resource):
-    """An item in a list. Only an invalid row has `errors`, and it may lack a `custom_id`.
+    """An item in a list. Only an item with an invalid row has `errors`, and only such an item may lack a `custom_id`.
 
     `scores` holds the best score of each iteration. `is_accepted` is None before the end, or without an answer.
     """

@@ -135,7 +135,7 @@ def preview_start(services: Services, body: CreateRun) -> StartPreview:
 
 
 def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *, is_batch: bool) -> Cost:
-    """The maximum cost of `number` jobs, from the mean cost of the first ones, whose requests are `requests`."""
+    """The maximum cost of `number` jobs, extrapolated from the mean cost of `requests`, those of the first jobs."""
     costs = [cost_max(services, request, is_batch=is_batch) for request in requests]
     unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
     known = [cost.usd for cost in costs if cost.usd is not None]

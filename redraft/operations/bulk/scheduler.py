@@ -127,7 +127,7 @@ def schedule_all(services: Services) -> None:
 
 
 def schedule(services: Services, run_id: str) -> None:
-    """Start items until the window of the run is full. End the run if no item is left, or if none can be started.
+    """Start items until the window of the run is full. End the run if no item is left, or if no item can be started.
 
     When no step of a run with batches can be executed now, the collected calls become the next round of batches.
 
@@ -343,7 +343,7 @@ def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | 
 
 
 def _affordable(services: Services, connection: Connection, run: RunRecord, made: Sequence[_Prepared]) -> int:
-    """The number of further jobs that the budget allows if each makes its most expensive call.
+    """The number of further jobs that the budget allows if each job makes its most expensive call.
 
     It is at least 1 if no job is running: otherwise a run with a small budget would never start or end.
     """

@@ -13,7 +13,7 @@ from redraft.storage.jobs import attachments
 
 
 def files_of(services: Services, job_id: str, body: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the base64 of the files that a planned body refers to, by digest. None if it refers to no file.
+    """Return the base64 of the files that a planned body refers to, by digest. None if the body refers to no file.
 
     Raises:
         ProviderError: a file is missing, because the job was deleted.

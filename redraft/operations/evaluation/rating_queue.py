@@ -41,7 +41,7 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class QueueFilter:
-    """Narrows the queue to the jobs of a run or with a label, and to disputed verdicts. Leaves out the skipped ones."""
+    """Narrows the queue to jobs of a run or with a label, and to disputed verdicts. Leaves out skipped evaluations."""
 
     run_id: str | None = None
     label: tuple[str, str] | None = None

@@ -179,7 +179,7 @@ def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_i
 
 
 def refresh(services: Services, criteria: JobFilter, shown: Sequence[str], cursor: str | None = None) -> JobLines:
-    """The current state of the shown jobs, and the number of newer ones. Raises Invalid for a bad cursor."""
+    """The current state of the shown jobs, and the number of newer jobs. Raises Invalid for a bad cursor."""
     criteria = replace(criteria, after=read_cursor(cursor))
     with services.database.read() as connection:
         page = job_lists.by_ids(connection, shown, newest_first=criteria.newest_first)

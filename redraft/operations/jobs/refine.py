@@ -138,7 +138,7 @@ class _Drafting:
         return outcome
 
     def _acquire_permit(self, planned: PlannedCall) -> None:
-        """Acquire a permit of the rate limiter. Raises ProviderError, with the time to retry after, if none is free."""
+        """Acquire a permit of the rate limiter. If no permit is free, raises ProviderError with the time to wait."""
         if not self._services.limiter.must_acquire(str(self._model)):
             return
         _, found = self._session.acquire(_LIMITER_MESSAGE, {str(self._model): [planned.row["id"]]})

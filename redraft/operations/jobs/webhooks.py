@@ -88,7 +88,7 @@ def count_failed(services: Services) -> FailedDeliveries:
 
 
 def redeliver_all(services: Services) -> int:
-    """Send all deliveries again that failed or are failing, each with a new retry schedule. Return their number."""
+    """Send all failed and failing deliveries again, each with a new retry schedule. Return their number."""
     with services.database.write() as connection:
         return webhooks.redeliver_all(connection)
 

@@ -1,4 +1,4 @@
-"""Starts the due runs of schedules, and checks the gates of ended ones. Every worker does both on a timer."""
+"""Starts the due runs of schedules, and checks the gates of ended runs. Every worker does both on a timer."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -72,7 +72,7 @@ def _run_of(services: Services, schedule: ScheduleRecord, tick: datetime) -> str
 
 
 def sweep_schedules(services: Services) -> None:
-    """Start the due runs, and check the ended ones. Raises Unavailable if the database cannot be reached."""
+    """Start the due runs, and check the ended runs. Raises Unavailable if the database cannot be reached."""
     start_due_runs(services)
     check_ended_runs(services)
 

@@ -56,7 +56,7 @@ _RUNS_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorQuestion:
-    """One question about one answer to one evaluator.
+    """One question that one evaluator is asked about one answer.
 
     Attributes:
         number: the position of the question among the questions about this answer. Its call has the number 2n, and

@@ -183,7 +183,7 @@ def _claim_new(services: Services, holder: LeaseHolder, message: StepMessage) ->
     """Plan the first step of a job, then claim it and reserve its calls with one statement.
 
     Returns:
-        None if the step was not claimed. Then `_claim` finds out why, or claims it.
+        None if the step was not claimed. Then `_claim` finds out the reason, or claims the step.
     """
     group_commit = services.database.group_commit
     if group_commit is None or message.step is not Step.GENERATE:
