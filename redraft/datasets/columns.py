@@ -98,13 +98,14 @@ def target_named(column: str) -> str | None:
 
 def suggestion(column: str) -> str | None:
     """Return a field with a name similar to the column's, or None."""
+    # The name is cut, because the comparison takes quadratic time
     near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.75)
     return near[0] if near else None
 
 
 def ambiguity(target: str, one: str, other: str) -> FieldError:
     words = f"Columns {shown(one)} and {shown(other)} both mean {target}: map one of them, as in {target}={one},"
-    return FieldError(pointer_of(target), f"{words} and the other is kept aside.", "ambiguous_columns")
+    return FieldError(pointer_of(target), f"{words} and the other fills no field.", "ambiguous_columns")
 
 
 def pointer_of(target: str) -> str:

@@ -129,9 +129,11 @@ class _Cutter:
         if self._length <= self._longest:
             self._parts.append(piece)
         else:
+            # The row is invalid, so its text is dropped to free memory
             self._parts.clear()
 
     def _cut(self) -> Iterator[Line]:
+        # An empty array has no element
         if not (self._is_closed and self._is_first and self._start is None):
             yield self._element()
         self._is_first = False

@@ -89,6 +89,7 @@ def decoded(head: bytes, rest: BinaryIO) -> io.TextIOWrapper:
     while head.startswith(mark * 2):
         head = head[len(mark) :]
     stream = io.BufferedReader(_Rejoined(head, rest))
+    # Invalid bytes become surrogates, which `fault_in` finds in their line
     keep = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
     return io.TextIOWrapper(stream, encoding=encoding, errors=keep, newline="")
 
@@ -98,6 +99,7 @@ def lines_of(text: io.TextIOWrapper, longest: int = ROW_CHARS_MAX) -> Iterator[L
     number = 0
     end = ""
     while line := read_text(text, longest + 1, after_line=number):
+        # A limited read can split CR LF. This LF belongs to the previous line
         if line == "\n" and end == "\r":
             end = line
             continue

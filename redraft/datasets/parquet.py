@@ -52,6 +52,7 @@ class ParquetTable:
     def _unpacked(self, what: str) -> Generator[Line]:
         with _child(self._stream, what) as child:
             for line in lines_of(cast("io.TextIOWrapper", child.stdout), self._longest):
+                # The child process writes rows as objects, and an error as a text
                 if line.text.startswith('"'):
                     raise Invalid(f"The file is no Parquet: {parse_json(line.text)}", code="unknown_format")
                 yield line

@@ -121,6 +121,7 @@ class RowReader:
 
     def _open(self, stream: BinaryIO, head: bytes, delimiter: str | None) -> Iterator[tuple[Line, Draft]]:
         if self.format == "parquet":
+            # A pipe cannot be rewound, and `ParquetTable` refuses it with a message
             with suppress(AttributeError, OSError):
                 stream.seek(0)
             file = ParquetTable(stream, self._longest)

@@ -172,6 +172,7 @@ def _records(lines: Iterator[Line], delimiter: str, longest: int, *, skips_blank
             fault = f"has a blank before a quote: the quote stands right behind {_shown(delimiter)}"
         if fault:
             feed.give_back()
+        # A wrong encoding or length of a line is a more useful reason than the error of the csv module
         fault = next((line.fault for line in feed.taken if line.fault), fault)
         if fault or any(cell.strip() for cell in cells):
             text = "".join(line.text for line in feed.taken)

@@ -80,6 +80,7 @@ def weighted(parts: Sequence[Part], threshold: float, *, is_hidden: bool) -> dic
     # A fault lowers the score in Redraft, but its absence raises the score in the source
     if any(part.is_fault for part in parts):
         raise NotCarried("a criterion that must not be met has another score with a threshold")
+    # A weighted score needs a positive sum of weights
     if any(part.weight < 0 for part in parts) or not any(part.weight > 0 for part in parts):
         raise NotCarried("the weights must be 0 or more, and one of them more")
     if not 0 <= threshold <= 1:
@@ -106,6 +107,7 @@ def _named(rubric: list[dict[str, Any]], parts: Sequence[Part]) -> list[dict[str
 
 
 def _usable(fields: dict[str, Any]) -> dict[str, Any]:
+    # The real id is known only when all criteria of the rubric are known
     try:
         Criterion.model_validate({"id": "any", **fields})
     except ValidationError as error:

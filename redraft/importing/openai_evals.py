@@ -81,6 +81,7 @@ class _Eval:
             name = _name_of(grader)
             for field in unknown_fields(grader):
                 self._findings.leave_out(place, f"{name}: {field}", "Redraft has no such field")
+            # A multi grader contains other graders
             for each in [grader, *graders_of(grader).values()]:
                 for note in notes_on(each):
                     self._findings.change(place, _name_of(each), note)
@@ -143,6 +144,7 @@ class _Eval:
         given = result.get("datasource_item_id")
         row = self._row(place, whole, given if isinstance(given, int) else number, None)
         if row and results:
+            # The label allows a comparison of Redraft's verdicts with those of OpenAI
             row["metadata"]["openai_passed"] = in_words(all(each.get("passed") is True for each in results))
         return row
 
@@ -178,6 +180,7 @@ class _Eval:
             return _request(look_up(values, tuple(path.split("."))))
         if self._options.task_at:
             return _request(look_up(values, self._options.task_at))
+        # The files do not say which field is the task, so fields with usual names are tried
         candidates = [sample.get("input"), *(item.get(name) for name in _TASKS)]
         return _request(next((each for each in candidates if each), None))
 
@@ -238,6 +241,7 @@ class _Eval:
         texts = [source or {}, *(grader for _, grader in self._graders)]
         paths = [self._options.answer_at, self._options.task_at, *(path for each in texts for path in _all_paths(each))]
         named = {str(path[1]) for path in paths if path and path[0] == "item" and len(path) > 1}
+        # A field with a usual name of a task may have become the task
         return named | set(_TASKS)
 
 

@@ -37,6 +37,7 @@ def read_files(paths: list[Path], findings: Findings) -> Given:
 
 def _values_in(path: Path) -> Iterator[tuple[str, Any]]:
     text = read_text(path)
+    # The content decides, because a file of JSON lines may have any name
     try:
         whole = json_of(text, path.name)
     except NotCarried:

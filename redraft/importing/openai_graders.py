@@ -201,6 +201,7 @@ def multi_parts(grader: Fields, item: Item) -> tuple[list[Part], float]:
         raise NotCarried(f"its formula names {', '.join(sorted(unknown))}, which is no grader of it")
     if any(weight < 0 for weight in weights.values()) or not any(weights.values()):
         raise NotCarried("its formula has a negative weight")
+    # Redraft's criteria score from 0 to 1, so another range would change the weight of a grader
     if any(_range_of(graders[name]) != (0, 1) for name in weights):
         raise NotCarried("a score of its formula is not from 0 to 1")
     parts = [Part(name, part.fields, weights[name]) for name in weights for part in parts_of(graders[name], item)]
@@ -249,6 +250,7 @@ def _terms(node: ast.expr) -> dict[str, float]:
 
 
 def _combined(left: dict[str, float], operator: ast.operator, right: dict[str, float]) -> dict[str, float]:
+    # A constant factor may stand on either side
     if isinstance(operator, ast.Mult) and set(left) == {""}:
         left, right = right, left
     if isinstance(operator, ast.Add):

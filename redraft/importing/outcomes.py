@@ -133,6 +133,7 @@ def _add(into: dict[str, Any], name: str, value: Any) -> str:
 def is_storable(value: Any) -> bool:
     """Whether all texts of a value can be stored: they have no NUL, and no lone surrogate."""
     text = json.dumps(value, ensure_ascii=False)
+    # JSON writes a NUL character as an escape
     return fault_in(text) is None and "\\u0000" not in text
 
 

@@ -85,6 +85,7 @@ class _Config:
         for name in sorted(set(self._config) - _READ - _WITHOUT_EFFECT):
             self._findings.leave_out("the configuration", name, "Redraft has no counterpart")
         for name, value in as_object(self._config.get("evaluateOptions")).items():
+            # `isinstance` would also accept true
             if name == "repeat" and type(value) is int and 1 <= value <= 100:
                 self._into.repeat = value
             elif name not in _RUN_OPTIONS_WITHOUT_EFFECT:
@@ -336,6 +337,7 @@ def _messages(raw: Any) -> list[tuple[str, str]] | None:
     value = raw
     if isinstance(raw, str):
         start = raw.lstrip()
+        # Only a text with such a beginning can be a list of messages. Other texts may be valid YAML by chance
         if not start.startswith(("[{", "[ ", "[\n", "- role:")):
             return None
         try:

@@ -20,6 +20,7 @@ _CELL_PREFIXES = {
     "python:": "python",
 }
 _LISTS = ("contains-all", "contains-any", "icontains-all", "icontains-any")
+# The defaults of promptfoo
 _G_EVAL_THRESHOLD = 0.7
 _SIMILAR_THRESHOLD = 0.75
 
@@ -35,6 +36,7 @@ def assertion_in(cell: str) -> dict[str, Any]:
     value: Any = found[4]
     if found[2] in _LISTS and value is not None:
         value = [each.strip() for each in value.split(",")]
+    # White space is a part of the text that an answer must equal
     elif value is not None and found[2] != "equals":
         value = value.strip()
     spec = {"type": (found[1] or "") + found[2], "value": value, "threshold": found[3] and float(found[3])}

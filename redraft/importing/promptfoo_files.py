@@ -119,6 +119,7 @@ def expanded(variables: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_expanded(value: Any) -> bool:
+    # A list of objects is one value for promptfoo, which tests only the first entry
     return bool(entries := as_list(value)) and isinstance(entries[0], str | int | float)
 
 
@@ -138,6 +139,7 @@ def _raw_prompts(path: Path) -> list[Any]:
         return [value for _, value in json_lines(text, path.name)]
     if path.suffix != ".txt":
         return [text.strip()]
+    # In a text file of promptfoo, a line with three hyphens separates two prompts
     parts: list[list[str]] = [[]]
     for line in text.splitlines():
         if line.strip() == "---":
@@ -177,6 +179,7 @@ def _test_of(row: Mapping[str, str]) -> dict[str, Any]:
         for assertion in test["assert"]:
             assertion["metric"] = metric
     metadata = {name.partition(":")[2]: special.pop(name) for name in list(special) if name.startswith("metadata:")}
+    # The remaining special columns are reported as fields without a counterpart
     return {
         **test,
         **({"metadata": metadata} if metadata else {}),

@@ -31,6 +31,7 @@ def read_text(path: Path, most: int = FILE_BYTES_MAX) -> str:
     if len(content) > most:
         raise NotCarried(f"{path.name} is larger than {most // 1_000_000} MB")
     try:
+        # Some programs write a byte order mark, which is no part of the text
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise NotCarried(f"{path.name} is not UTF-8 text") from error
@@ -59,6 +60,7 @@ def json_of(text: str, name: str) -> Any:
 
 def json_lines(text: str, name: str) -> Iterator[tuple[int, Any]]:
     """Yield each value of JSON lines, with its line number. Raises NotCarried."""
+    # `splitlines` would also split at characters such as U+2028, which may occur in JSON
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, json_of(line, f"{name}, line {number},")

@@ -46,6 +46,7 @@ def sampling_of(given: Mapping[str, Any], where: str, findings: Findings) -> dic
     effort = as_object(given.get("reasoning")).get("effort")
     for name, value in {**given, "reasoning_effort": given.get("reasoning_effort", effort)}.items():
         target = name if name in _SAME else "max_output_tokens" if name in _LIMITS else None
+        # The effort in `reasoning` is read as `reasoning_effort`
         if value is None or (name == "reasoning" and effort is not None):
             continue
         if target is None or not _is_valid(target, value):

@@ -33,6 +33,7 @@ def fill(template: str, value_of: Callable[[Path, str], str]) -> str:
             raise NotCarried(f"the template has an expression that is no plain variable: {_shown(found[0])}")
         pieces += [template[at : found.start()], value_of(_path(inner), inner)]
         at = found.end()
+    # Variables are found without a parser of templates, so the text around them must contain no other tags
     _ensure_plain(template[at:])
     text = "".join([*pieces, template[at:]])
     if len(text) > MAX_TEXT:
@@ -73,6 +74,7 @@ def in_words(value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    # JavaScript has one type for all numbers, and writes 3.0 as 3
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return json.dumps(value, ensure_ascii=False)

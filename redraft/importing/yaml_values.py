@@ -10,6 +10,7 @@ import yaml
 _VALUES_MAX = 200_000
 _DEPTH_MAX = 60
 
+# The loader in C is much faster, but PyYAML may be built without it
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -72,6 +73,7 @@ class _Sizes:
             if size is None:
                 raise ValueError("has an alias within its own anchor")
             return size
+        # Until the size is known, None marks the node, so that an alias to a node around it is found
         self._known[id(node)] = None
         size = 1 + sum(self.of(child, depth + 1) for child in _children(node))
         if size > _VALUES_MAX:

@@ -48,6 +48,7 @@ def drafting_job(shared: SharedRequest, rows: Sequence[FailingRow], failures: Ma
         "instruct": render_template(_TASK.read_text("utf-8"), **values),
         "answer_schema": object_schema(**fields),
         "rubric": [{"id": "json", "kind": "check", "check": {"kind": "is_json"}}],
+        # The draft is validated by `read_draft`, and its effect is measured by a run, so it needs no revision
         "iter_max": 1,
     }
 
@@ -81,6 +82,7 @@ def read_draft(reply: Any, shared: SharedRequest) -> Improvement:
 
 def _check_limits(changed: Mapping[str, Any]) -> None:
     """Raise ValueError if a changed field breaks a limit of a request."""
+    # A request needs criteria. If the draft does not change them, a placeholder stands for them
     criteria = {} if "rubric" in changed else {"eval_crit": "a"}
     body = {"instruct": "a", **criteria, **changed}
     try:

@@ -154,6 +154,7 @@ def read(folder: Path, *, is_built_in: bool) -> Profile:
     reply = _reply_map(name, about.mapping, schema)
     names = _TEMPLATES | (_RUBRIC_TEMPLATES if "rubric_user.j2" in texts else {})
     _try_templates(name, about, texts, names)
+    # With the lengths, texts that are divided differently into files give another version
     whole = "".join(f"{file}\0{len(text)}\0{text}" for file, text in sorted(texts.items()))
     return Profile(
         name=name,

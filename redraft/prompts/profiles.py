@@ -38,6 +38,7 @@ def load_profiles(folder: Path | None) -> Profiles:
     Raises:
         Invalid: if a profile is invalid (`invalid_profile`). The message lists each invalid file with its error.
     """
+    # If profiles have the same name, the last one is used
     return Profiles([*_built_in(), *packaged_profiles()[0], *(_own(folder) if folder else ())])
 
 

@@ -88,6 +88,7 @@ class GeneratorTemplate:
 
         Raises TemplateFault if a variable is missing, or if the text becomes too long or does not show each part.
         """
+        # The parts do not count against the limit, because their lengths depend on the job
         most = MAX_TEXT + sum(map(len, parts.values()))
         return render(self.texts[file], variables, parts=parts, most=most).strip("\n")
 
@@ -100,6 +101,7 @@ def make_template(name: str, texts: Mapping[str, str], *, is_file: bool = False)
         words = f"{name!r} is no name of a template: use small letters, digits, - and _, and begin with a small letter."
         raise Invalid.at("/name", words, CODE) from None
     texts = {file: texts[file].replace("\r\n", "\n").replace("\r", "\n") for file in PARTS}
+    # With the lengths, texts that are divided differently into files give another version
     whole = "".join(f"{file}\0{len(text)}\0{text}" for file, text in texts.items())
     template = GeneratorTemplate(name, hashlib.sha256(whole.encode()).hexdigest()[:12], texts, is_file)
     for file, names in PARTS.items():
@@ -114,6 +116,7 @@ def _check(template: GeneratorTemplate, file: str, names: tuple[str, ...]) -> No
     variables = dict.fromkeys(names_in(template.texts[file]) - _NAMES, "VALUE")
     if foreign := sorted((names_in(template.texts[file]) & _NAMES).difference(names)):
         raise TemplateFault(f"cannot use {foreign[0]}; it is a part of the other text", CODE)
+    # A condition in a template may hide a part, so the template is tried with and without the optional parts
     for parts in (_sample(names, is_full=True), _sample(names, is_full=False)):
         template.render(file, parts, variables)
 

@@ -156,6 +156,7 @@ class _Part(str):
 
     __slots__ = ()
 
+    # Jinja calls `str` for each value. The same object allows `_check_shown` to recognise the part
     def __str__(self) -> str:
         return self
 

@@ -185,4 +185,5 @@ def _vendor_of(target: Target) -> Vendor:
 
 def is_own_server(base_url: str | None, vendor_host: str) -> bool:
     """Whether a base URL belongs to a compatible server, and not to the vendor."""
+    # A user may also set the vendor's own address as the base URL
     return bool(base_url) and not re.match(rf"https?://{re.escape(vendor_host)}(:443)?(/|$)", base_url or "")

@@ -130,4 +130,5 @@ def sides_of(tables: ComparisonTables) -> Table:
 
 def _cost(facts: RunFacts) -> str:
     cost = wording.money(facts.cost_usd)
+    # The sum lacks the costs of deleted jobs
     return f"at least {cost}" if facts.deleted_jobs and facts.cost_usd is not None else cost

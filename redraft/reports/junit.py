@@ -84,6 +84,7 @@ def _case(item: ItemOutcome, facts: RunFacts) -> Element:
 
 
 def _add_result(case: Element, tag: str, kind: str, words: str) -> None:
+    # XML cannot contain most control characters, so `one_line` replaces them by readable escapes
     SubElement(case, tag, type=one_line(kind), message=one_line(words)).text = one_line(words)
 
 

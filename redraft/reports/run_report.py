@@ -57,6 +57,7 @@ def run_report(tables: RunTables) -> Report:
 def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
     """Return pairs of name and value that identify a run."""
     version = f" (version {facts.dataset_version[:12]})" if facts.dataset_version else ""
+    # A run without a generator only evaluates, so it has no limit of iterations
     iter_max = _BY_ROW if facts.models else DASH
     return (
         ("Run", facts.id),
@@ -222,6 +223,7 @@ def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
 
 
 def _advice(report: RunReport) -> Section:
+    # Both recommendations may be missing for the same reason, which is shown once
     words = dict.fromkeys((report.iter_max_advice.words, report.threshold_advice.words))
     return Section("advice", "Recommended settings", tuple(words))
 

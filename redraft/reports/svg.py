@@ -18,6 +18,7 @@ def tag(_name: str, *children: Markup | str, **attributes: str | float) -> Marku
 
 
 def _value(value: str | float) -> str:
+    # A tenth of a unit is not visible, so further digits would only enlarge the page
     return escape(value) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 

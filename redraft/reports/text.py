@@ -90,6 +90,7 @@ def _draw(table: Table, *, is_plain: bool) -> RichTable:
         box=None if is_plain else box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_header=any(table.headers)
     )
     for at, header in enumerate(table.headers):
+        # By default, rich cuts long words, such as ids, with an ellipsis
         drawn.add_column(_styled(header), justify="right" if table.numeric and at else "left", overflow="fold")
     for row in table.rows:
         drawn.add_row(*(_styled(cell) for cell in row))

@@ -19,7 +19,7 @@ _WORDS = {
     "is a loopback address": "127.0.0.0/8 ::1/128",
     "is private": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7",
     "is shared by a provider's networks": "100.64.0.0/10",
-    "is a cloud's own": "168.63.129.16/32",
+    "belongs to the services of a cloud": "168.63.129.16/32",
     "is link-local": "169.254.0.0/16 fe80::/10",
     "is reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
     "is for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",

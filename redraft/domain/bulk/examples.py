@@ -130,6 +130,7 @@ def _loss(item: ItemOutcome) -> tuple[float, Choice] | None:
     A fall to the returned answer ranks before all others, because the user got the worse answer.
     """
     if _gain(item) < -SAME:
+        # Gains are from -1 to 1, so -1 puts this item before each item with a loss at a revision
         return _gain(item) - 1, Choice(item, (1, item.best_iteration or 1))
     worst: tuple[float, Choice] | None = None
     best, best_number = None, 0

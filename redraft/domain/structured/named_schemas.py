@@ -12,6 +12,7 @@ Structure = StructureName | Literal["json"]
 
 def structure_schema(structure: Structure, sources: int) -> dict[str, Any]:
     """Return the JSON Schema of an answer with this number of sources."""
+    # Without sources, the range would be empty, and `maxItems` already allows no number
     number = {"type": "integer", "minimum": 1, "maximum": sources} if sources else {"type": "integer"}
     numbers = {**_list(number), "maxItems": sources, "description": "Numbers of the sources"}
     if structure == "json":

@@ -203,6 +203,7 @@ def _strict(schema: Any, pointer: str) -> dict[str, Any]:
         strict |= _closed(merged, pointer)
     if "array" in types:
         strict["items"] = _items(merged, pointer)
+    # Alternatives beside a type are omitted, which only allows more values
     if types or {"enum", "const"} & merged.keys():
         return strict
     variants: Any = merged.get("anyOf") or merged.get("oneOf")

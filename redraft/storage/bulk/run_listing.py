@@ -171,6 +171,7 @@ def find_item(connection: Connection, run: RunRecord, custom_id: str, repeat: in
     query = (
         select(run_items.c.number, run_items.c.status, run_items.c.job_id, *columns)
         .select_from(run_items.outerjoin(jobs, jobs.c.id == run_items.c.job_id))
+        # Items are numbered row by row, and the repeats of a row follow each other
         .where(run_items.c.run_id == run.id, run_items.c.number == position * run.repeat + repeat)
     )
     return fetch_one(connection, query)
