@@ -54,7 +54,7 @@ class CircuitBreaker:
 
 
 class CircuitBreakers:
-    """The circuit breakers of this process. A model whose last call succeeded has none."""
+    """The circuit breakers of this process. A model whose last call succeeded has no circuit breaker."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings

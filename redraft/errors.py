@@ -134,6 +134,6 @@ class ProviderError(RedraftError):
         return self.code in RETRYABLE_CODES
 
     def reword(self, message: str) -> None:
-        """Replace the message. Callers use this if they know more about the request than the code that raised it."""
+        """Replace the message, for callers that know more about the request than the code that raised the error."""
         self.message = message
         self.args = (message,)

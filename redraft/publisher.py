@@ -65,7 +65,7 @@ class Publisher:
                 time.sleep(_PAUSE_S)
 
     def _take(self) -> list[tuple[str, str] | None]:
-        """Wait for a publication, and take all queued ones."""
+        """Wait for a publication, and take all queued publications."""
         batch = [self._waiting.get()]
         # `empty` is reliable here, since no other thread takes from this queue
         while len(batch) < _BATCH_MAX and batch[-1] is not None and not self._waiting.empty():

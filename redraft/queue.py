@@ -124,7 +124,7 @@ class Queue:
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
-        """Send a message by which a worker checks that it gets messages. Return False if the broker refuses it."""
+        """Send a message by which a worker checks that it gets messages. Return False if the broker refuses."""
         queue = canary_queue(worker_id)
         if not self._send(CANARY_TASK, {}, queue):
             return False

@@ -74,7 +74,7 @@ def redact(text: str) -> str:
 
 
 def redact_known_values(value: Any) -> Any:
-    """Return JSON values without known secrets. Most values contain none, and are returned as they are."""
+    """Return JSON values without known secrets. Most values contain no secret, and are returned unchanged."""
     try:
         text = to_json(value)
     except ValueError:

@@ -339,7 +339,7 @@ class Settings(setting_values.BatchSettings, BaseSettings):
         return self._endpoint_keys.get(name, "")
 
     def check_secret(self, name: str) -> str:
-        """Return the secrets that sign the requests to an HTTP check; empty if none is set."""
+        """Return the secrets that sign the requests to an HTTP check; empty if no secret is set."""
         if name in self._check_secrets:
             return self._check_secrets[name]
         return self.webhook_secret.get_secret_value() if self.webhook_secret else ""

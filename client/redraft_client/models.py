@@ -382,7 +382,7 @@ class DiffPart(ResponseModel):
 
 
 class ErrorGroup(ResponseModel):
-    """The items with one error code, with the message of one of them."""
+    """The items with one error code, with the message of one item."""
     code: str
     count: int
     example_id: str
@@ -482,7 +482,7 @@ class EventPage(ResponseModel):
 
 
 class Example(ResponseModel):
-    """An item with its question, and one or two of its answers: the earlier one first."""
+    """An item with its question, and one or two of its answers, the earlier answer first."""
     custom_id: str
     repeat: int
     job_id: str
@@ -916,7 +916,7 @@ class RankReport(ResponseModel):
 
 
 class RankShare(ResponseModel):
-    """The share of answers that cite the source of this rank, among the answers that have such a source."""
+    """The share of answers that cite the source of this rank, among the answers with a source of this rank."""
     rank: int
     offered: int
     cited: int
@@ -1408,7 +1408,7 @@ class UnusedColumn(ResponseModel):
 
 
 class Uplift(ResponseModel):
-    """The change from the first answers to the returned ones."""
+    """The change from the first answers to the returned answers."""
     n: int
     revised: int
     first: float | None = None

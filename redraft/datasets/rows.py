@@ -203,7 +203,7 @@ def _bad(line: Line, draft: Draft, errors: list[FieldError], digest: str) -> Bad
 
 
 def _recognizable_texts(draft: Draft) -> dict[str, Any]:
-    """Return the texts of an invalid row that help users to recognize it."""
+    """Return the texts of an invalid row by which users can recognize the row."""
     # Only texts are returned, because other values may be the reason for the errors
     found: dict[str, Any] = {name: draft.fields[name] for name in _TOLD if isinstance(draft.fields.get(name), str)}
     labels = draft.fields.get("metadata")

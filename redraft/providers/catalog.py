@@ -169,7 +169,7 @@ class ProviderCatalog:
             raise Invalid.at(pointer, self._without_batches(ref.provider), "batch_unsupported")
 
     def batches(self, provider: str) -> BatchEndpoint:
-        """Return the batch endpoint of a provider, ready for its first request. It uses the client of the live calls.
+        """Return the batch endpoint of a provider, which uses the client of the live calls and is ready for a request.
 
         Raises:
             ProviderError: if the provider has no batch endpoint, because the settings have changed since the

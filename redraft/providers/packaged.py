@@ -1,4 +1,4 @@
-"""The providers of installed packages. Their code can return or raise anything, so both are checked."""
+"""The providers of installed packages. Their code can return or raise anything, so all of this is checked."""
 
 import asyncio
 import json

@@ -69,7 +69,7 @@ class Target:
 
 
 def targets_of(settings: Settings) -> dict[str, Target]:
-    """Return the servers, by the name before the colon of their models. The local model is not one of them."""
+    """Return the servers, by the name before the colon of their models. The server of local models is not included."""
     vendors = (
         _vendor(settings, "openai", settings.openai_api_key, settings.openai_base_url),
         _vendor(settings, "anthropic", settings.anthropic_api_key, settings.anthropic_base_url),

@@ -8,7 +8,7 @@ from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin
 
 
 class UnusableProvider:
-    """Fails each call. A job needs it if another process accepted the job, or if the installation has changed.
+    """Fails each call. It is used if another process accepted the job, or if the installation has changed.
 
     Attributes:
         reason: what is wrong with the package of the provider; empty if the provider is unknown.

@@ -17,7 +17,7 @@ class JsonError(ValueError):
 
 
 def finite(text: str) -> float:
-    """Read a float; raises JsonError if it is larger than a float can be."""
+    """Read a float. Raises JsonError if the number is too large for a float."""
     number = float(text)
     if not math.isfinite(number):
         raise JsonError(f"holds the number {text[:_ECHOED_CHARS]}, which is too large")

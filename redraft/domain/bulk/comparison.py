@@ -23,7 +23,7 @@ class RowVerdict:
     """The average over the evaluated repeats of a row in one run."""
 
     pass_share: float  # The share of accepted repeats
-    score: float | None  # The mean final score, or None if no repeat has one
+    score: float | None  # The mean final score, or None if no repeat has a score
 
     @property
     def passes(self) -> bool:

@@ -1,4 +1,4 @@
-"""The items that a report shows with their texts: the worst ones, and those that iterating changed most."""
+"""The items that a report shows with their texts: the worst items, and the items that iterating changed most."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An item with its question, and one or two of its answers: the earlier one first."""
+    """An item with its question, and one or two of its answers, the earlier answer first."""
 
     custom_id: str
     repeat: int
@@ -119,7 +119,7 @@ def _most(ranked: list[tuple[float, Choice]], limit: int) -> tuple[Choice, ...]:
 
 
 def _gain(item: ItemOutcome) -> float:
-    """Return the returned score minus the first one; 0 if one of them is missing."""
+    """Return the returned score minus the first score, or 0 if one of these scores is missing."""
     return 0.0 if item.first_score is None or item.final_score is None else item.final_score - item.first_score
 
 

@@ -77,7 +77,7 @@ class ItemOutcome:
 
 
 def item_outcome(status: str, *, is_accepted: bool, is_evaluated: bool) -> str:
-    """Return the outcome of an item, which is that of its job, or `invalid` for a row that became no job."""
+    """Return the outcome of an item: the outcome of its job, or `invalid` for a row that became no job."""
     if status == "invalid":
         return status
     return outcome_of(status, is_accepted=is_accepted, is_evaluated=is_evaluated)

@@ -7,7 +7,7 @@ from math import comb
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row
 from redraft.domain.statistics.estimates import Estimate, clustered_share, share
 
-# Reports show all values of k up to the first number; above it, only the values of the next line and the largest k
+# Reports show each k up to this number. Above it, they show only the values of the next line, and the largest k
 _ALL_UP_TO = 5
 _LARGE_KS = (10, 20, 50)
 _FLAKY_LISTED = 20

@@ -71,7 +71,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """The items with one error code, with the message of one of them."""
+    """The items with one error code, with the message of one item."""
 
     code: str
     count: int
@@ -243,7 +243,7 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 
 
 def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
-    """Return the rates of each criterion, the one that most returned answers do not meet first."""
+    """Return the rates of each criterion. The criterion that most returned answers do not meet comes first."""
     found: defaultdict[tuple[str, str], list[tuple[str, ItemCriterion]]] = defaultdict(list)
     for item in items:
         for each in item.criteria:

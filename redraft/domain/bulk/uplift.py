@@ -74,7 +74,7 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class Uplift:
-    """The change from the first answers to the returned ones."""
+    """The change from the first answers to the returned answers."""
 
     n: int  # The number of items with both scores
     revised: int  # The number of these items with more than one iteration
@@ -91,7 +91,7 @@ class Uplift:
 
 
 def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
-    """Compare the returned answers with the first ones, over the items with a verdict."""
+    """Compare the returned answers with the first answers, over the items with a verdict."""
     evaluated = [item for item in items if item.has_verdict]
     scored = [
         (item, item.first_score, item.final_score)

@@ -30,7 +30,7 @@ def is_provider_name(name: str) -> bool:
 
 
 def parse_model(text: str, pointer: str = "/model") -> ModelRef:
-    """Read a model name. The provider need not be known: the settings of a process decide what it can call.
+    """Read a model name. The provider need not be known: the settings of a process decide which providers it can call.
 
     Raises:
         Invalid: there is no provider, and the prefix of the bare name is unknown (code `unknown_model`); or the whole

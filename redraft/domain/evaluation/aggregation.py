@@ -18,7 +18,7 @@ from redraft.domain.evaluation.verdict_parsing import Verdict
 
 T = TypeVar("T")
 
-# Models evaluate this many criteria well in one call; docs/criteria.md names the measurement.
+# Models evaluate at most this many criteria well in one call; docs/criteria.md names the measurement.
 CRITERIA_TOGETHER_MAX = 4
 
 PerCall = Literal["auto", "all", "one"]

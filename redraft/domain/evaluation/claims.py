@@ -181,7 +181,7 @@ def _united(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 
 
 def _ungrounded(value: Any, claims: Sequence[Claim]) -> list[Claim]:
-    """Read the separate list of ungrounded claims. A claim in it counts as unsupported."""
+    """Read the separate list of ungrounded claims. A claim in this list counts as unsupported."""
     known = {_key(claim.claim) for claim in claims if not claim.supported}
     items = cast("list[Any]", value) if isinstance(value, list) else texts_of(value)
     texts = [text for item in items[:CLAIMS_MAX] if (text := sentence_of(plain_members(item).get("claim") or item))]

@@ -1,4 +1,4 @@
-"""Extract the verdict from a model's reply, which may contain other text, or return why there is none.
+"""Extract the verdict from a model's reply, which may contain other text, or return why the reply has no verdict.
 
 `read_verdict` and `find_object` never raise, whatever the reply is, and never invent a value. Their messages are for
 users and for the records of calls. No generator sees them.
@@ -176,12 +176,12 @@ def _find_objects(
 
 
 def may_be_truncated(finish_reason: str | None) -> bool:
-    """Whether the end of the reply may be missing, by its finish reason."""
+    """Whether the finish reason shows that the end of the reply may be missing."""
     return classify_finish(finish_reason) is not Finish.COMPLETE
 
 
 def _load(spans: list[Span], *, may_repair: bool) -> Iterator[tuple[JsonObject | None, bool]]:
-    """Yield for each span its object, or None if it cannot be read, and whether a repair was needed."""
+    """Yield for each span the object (None if it cannot be read), and whether the object was repaired."""
     chars, marks = REPAIR_CHARS_MAX, REPAIR_MARKS_MAX
     for span in spans:
         value = load_json(span.source)

@@ -48,7 +48,7 @@ class Span:
 
     @property
     def has_lead(self) -> bool:
-        """Whether words without a colon precede the object in its line, as in a sentence about it."""
+        """Whether words without a colon precede the object in its line, as in a sentence about the object."""
         return bool(_LEAD.search(_WRAPPING.sub("", self.before)))
 
     @property
@@ -102,7 +102,7 @@ def _end_of_thought(text: str, opener: re.Match[str], untrusted: UntrustedTexts)
     if end is not None or text[: opener.start()].strip():
         return end
     # If an untrusted text contains the closing tag, the thinking may quote it. Then the last closing tag counts, but
-    # only if nothing but one object follows it.
+    # only if one object and nothing else follows the tag.
     last = last_end_of_thought(text, opener)
     is_last = last is not None and isinstance(load_json(_AROUND.sub("", text[last:]).strip()), JsonObject)
     return last if is_last else None
@@ -116,7 +116,7 @@ def _mark_alone(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _begins_thinking(opener: re.Match[str], untrusted: UntrustedTexts) -> bool:
-    """Return whether an opening tag is the evaluator's own. Within a reply it may be quoted from an untrusted text."""
+    """Return whether an opening tag is the evaluator's own, and not a quotation from an untrusted text."""
     return not opener.string[: opener.start()].strip() or key_of(opener) not in untrusted.opening
 
 

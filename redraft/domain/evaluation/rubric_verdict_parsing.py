@@ -61,7 +61,7 @@ def _is_same_level(score: float | None, value: str) -> bool:
 
 
 def _entries(found: Found, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the entry of each criterion; raises UnreadableError unless there is exactly one for each."""
+    """Return the entry of each criterion. Raises UnreadableError if a criterion has no entry or several entries."""
     keys = [key for key in found.value if plain(key) == "criteria"]
     if len(keys) > 1 or found.value.repeated.intersection(keys):
         raise UnreadableError("ambiguous", "The reply holds its criteria more than once.")

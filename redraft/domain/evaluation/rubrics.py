@@ -189,7 +189,7 @@ def _is_passed(criterion: Criterion, value: float) -> bool:
 
 
 def misread_checks(rubric: Sequence[Criterion] | None) -> list[FieldError]:
-    """Return an error for each statement that is a check, or a misspelled one (`max_wrds=60`)."""
+    """Return an error for each statement that is a check, or a misspelled check (`max_wrds=60`)."""
     found = [(index, misread_check(each.text)) for index, each in enumerate(rubric or ()) if each.kind == "binary"]
     return [FieldError(f"/rubric/{index}/text", words, "check_misread") for index, words in found if words]
 

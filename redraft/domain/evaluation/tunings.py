@@ -113,7 +113,7 @@ def _priority(rated: RatedAnswer) -> tuple[bool, bool, int, str]:
 
 
 def _different(rated: Sequence[RatedAnswer]) -> list[RatedAnswer]:
-    """Leave out answers that repeat an earlier one."""
+    """Leave out answers that are the same as an earlier answer to the same task."""
     return list({(each.task, each.answer): each for each in reversed(rated)}.values())[::-1]
 
 
@@ -164,7 +164,7 @@ def _span(rate: Estimate) -> str:
 
 
 def agreement_of(triples: Sequence[tuple[bool, bool | None, bool | None]]) -> Agreement:
-    """Compute the agreement from (the people's verdict, the evaluator's without the tuning, and with it)."""
+    """Compute the agreement. A triple has the verdicts of people, of the evaluator, and of the tuned evaluator."""
     known = [(before == people, after == people) for people, before, after in triples if None not in (before, after)]
     return Agreement(
         len(known),

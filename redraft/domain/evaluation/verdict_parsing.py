@@ -1,4 +1,4 @@
-"""Parse an evaluator's reply into a verdict, by a profile's map of its fields or claim by claim.
+"""Parse an evaluator's reply into a verdict, either by the field map of a profile, or claim by claim.
 
 The functions never raise, whatever the reply is. No score is invented, clamped or guessed. The model's own opinion on
 passing is only reported.
@@ -212,7 +212,7 @@ def _dimension(dimension: Criterion, found: Found, keys: list[str]) -> Criterion
 
 
 def _statement(fields: ReplyMap, verdict: Verdict) -> Statement:
-    """Return the decisions and words of a verdict, by which it is recognised in the untrusted texts."""
+    """Return the decisions and words of a verdict, by which the verdict is recognised in the untrusted texts."""
     if verdict.criteria:
         decisions = [Decision(_SCORE_NAMES, partial(_is_same_score, each.score)) for each in verdict.criteria]
         return criteria_statement(decisions, verdict.criteria, evidence="reasoning")

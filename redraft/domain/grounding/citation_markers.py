@@ -185,7 +185,7 @@ def _tagged(text: str, sources: int) -> Iterator[Marker]:
 
 
 def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
-    """Return the content of a bracket on one line in plain characters, and the position of each in the text."""
+    """Return the content of a bracket as one line of plain characters, and the position of each in the text."""
     content = _LINE_BREAK.sub(lambda found: " " * len(found[0]), text[start:end])
     for word, join in _JOINS:
         if word in content.casefold():
@@ -197,7 +197,7 @@ def _printed(text: str, start: int, end: int) -> tuple[str, list[int]]:
 
 
 def _plain(letter: str) -> str:
-    """Normalise a character with its accents: `1` for `①`, nothing for an invisible one."""
+    """Normalise a character with its accents: `1` for `①`, nothing for an invisible character."""
     if unicodedata.category(letter[0]) == "Cf":
         return ""
     plain = letter if letter in SUPERSCRIPTS else unicodedata.normalize("NFKC", letter)

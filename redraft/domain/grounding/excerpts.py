@@ -15,7 +15,7 @@ _BREAK = re.compile(r"\n\s*\n|(?<=[.!?\u3002\uff01\uff1f])\s+|\n")
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """A part of a source; `worth` is the number of different words and numbers of the answer in it."""
+    """A part of a source; `worth` is the number of different words and numbers that it shares with the answer."""
 
     source: int
     start: int

@@ -15,7 +15,7 @@ from redraft.domain.text.function_words import FUNCTION_WORDS
 
 _CHARS_MAX = 250
 _WORD = lazy_pattern(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-# A sentence is small talk if each of its words is one of these or a function word.
+# A sentence is small talk if each of its words is in this list, or is a function word.
 _TALK_LIST = """
     i me sure certainly absolutely okay ok course great good question questions thank thanks welcome happy glad please
     feel free hope helps help helpful let know need want else anything more further ask asking here answer below text
@@ -80,7 +80,7 @@ def is_small_talk(plain: str) -> bool:
 
 
 def is_denial(plain: str) -> bool:
-    """Whether a sentence says only that the sources do not contain the answer, or that its author does not know it."""
+    """Whether a sentence says only that the sources do not contain the answer, or that its author does not know."""
     content = _LEAD_IN.sub("", " ".join(plain.split()).strip("*_\"' ").replace("\u2019", "'"))
     if len(plain) > _CHARS_MAX or _GOES_ON.search(content):
         return False

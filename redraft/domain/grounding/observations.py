@@ -67,7 +67,7 @@ def observe_sources(sources: Sequence[Chunk], used: Collection[int] | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class RankShare:
-    """The share of answers that cite the source of this rank, among the answers that have such a source."""
+    """The share of answers that cite the source of this rank, among the answers with a source of this rank."""
 
     rank: int
     offered: int

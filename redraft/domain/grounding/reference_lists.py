@@ -61,7 +61,7 @@ _WORD, _DIGIT = lazy_pattern(r"\w+"), lazy_pattern(r"\d")
 _TITLE_WORDS, _TITLE_CHARS = 10, 100
 _STOPPED_WORDS, _NAME_CHARS_MIN = 2, 3
 _STOPS = (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f")
-# Statements nearly always contain one of these; titles seldom do.
+# Statements nearly always contain one of these words. Titles seldom do.
 _VERB_LIST = """
     is are was were be been has have had does did can could will would shall should may might must says said ist sind
     war waren wird wurde wurden hat haben hatte kann soll muss est sont était ont sera es son fue fueron era tiene
@@ -131,7 +131,7 @@ def heads_a_list(line: str) -> bool:
 
 
 def list_in_one_line(line: str, start: int, known: Known | None) -> list[Entry]:
-    """Read the entries of a line such as `Sources: [1], [3]`. Return no entries if it contains anything else.
+    """Read the entries of a line such as `Sources: [1], [3]`. Return no entries if the line contains anything else.
 
     `start` is the position of the line in the answer.
     """
@@ -267,7 +267,7 @@ class ReferenceList:
 
     head: int  # The line of the heading, or the first line if there is no heading
     first: int  # The first line beneath the heading
-    end: int  # The line after the last one
+    end: int  # The line after the last line of the list
     items: Sequence[_Item]
     entries: tuple[Entry, ...] = ()  # The entries that name a source by its number
 

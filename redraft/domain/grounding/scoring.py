@@ -23,7 +23,7 @@ from redraft.domain.text.content_words import TextContent, read_content, stem
 from redraft.domain.text.languages import CONFIDENCE_MIN, LETTERS_MIN, guess_language
 
 # The share of a sentence's content words and numbers that a source must contain to support it. docs/grounding.md has
-# the measurement: paraphrases of a source reach it, other sentences about its subject do not.
+# the measurement: paraphrases of a source reach this share, other sentences about the same subject do not.
 OVERLAP_MIN = 0.5
 
 Support = Literal["full", "half", "none"]

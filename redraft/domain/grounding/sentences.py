@@ -19,7 +19,7 @@ from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, START
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
 _MARKER, _CODE = "\ue000", "\ue001"
-# East Asian brackets in pairs. They enclose a quotation within a sentence, or a sentence of its own.
+# East Asian brackets in pairs. They enclose a quotation within a sentence, or a whole sentence.
 _QUOTATIONS = dict(zip("「『《〈｢〝“‘\"＂'", "」』》〉｣〟”’\"＂'", strict=True))
 _TITLES = "「『《〈｢〝"
 _WIDE_CLOSERS = _QUOTATIONS | dict(zip("（【〔〖〘〚［｛", "）】〕〗〙〛］｝", strict=True))

@@ -163,7 +163,7 @@ def answers_of(task: ProbeTask) -> dict[str, str]:
 
 
 TEST_LABEL = "evaluator_test"
-"""The label of the jobs of a test. A run whose defaults have it is a test."""
+"""The label of the jobs of a test. A run is a test if its defaults have this label."""
 
 
 def defaults_of_test(evaluators: Sequence[str], profile: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_i
 
 # The longest closing tag, with the blanks and headings around it.
 _CLOSER_CHARS = 200
-# A cheap check before the large pattern, because it runs for each piece and most pieces contain no tag.
+# A cheap check before the large pattern: it runs for each piece, and most pieces contain no tag.
 _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
 # Phrases that begin thinking. A text is not published as long as it may become such a phrase.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")
@@ -17,7 +17,7 @@ _UNCLEAR = re.compile(
 )
 _MAY_END_THE_TURN = re.compile(r"(?:\s|</?[|\uff5c]?[\w\u2581]{0,30}[|\uff5c]?(?:>|\Z)|\[\|?[\w ]{0,30}\|?\]?)+\Z")
 _END_CHARS = 200
-# The repeated search for the beginning of the answer takes quadratic time, so it reads at most this much in total. If
+# The repeated search for the beginning of the answer takes quadratic time, so it reads this much text at most. If
 # the beginning is not found until then, the whole answer is published at the end.
 _READ_CHARS_MAX = 1_000_000
 

@@ -27,7 +27,7 @@ def one_line(text: str, limit: int = 2000) -> str:
 
 
 def reveal_in_json(text: str) -> str:
-    """Replace such characters in a JSON text by JSON escapes, which do not change the meaning of the text."""
+    """Replace the characters of `reveal` in a JSON text by JSON escapes, so that the text keeps its meaning."""
     return _ACTING.sub(_in_json, text)
 
 

@@ -63,7 +63,7 @@ _SPELLINGS = (
     ),
     (r"(?P<turn>)<\|channel>\s*(?:thought|analysis)\b", r"(?P<turn>)<channel\|>"),
     (r"(?P<inner><\|inner_)prefix\|>", r"(?P<inner><\|inner_)suffix\|>"),
-    # An answer may contain the next three as plain words, so they open thinking only if they are closed.
+    # An answer may contain the next three spellings as plain words, so they open thinking only if they are closed.
     (r"(?P<words>)\A\s*(?:assistant)?analysis(?-i:(?=[A-Z]))", r"(?P<words>)assistant(?:commentary)?final"),
     (
         r"(?P<phrase>)\A\s*here(?: is|['\u2019]s) my thought process:",
@@ -194,7 +194,7 @@ def _of_one_turn(answer: str) -> str:
 
 
 def _without_blocks(answer: str) -> str:
-    """Remove thinking in the middle of an answer, if it is closed, on lines of its own, and outside of fences."""
+    """Remove thinking in the middle of an answer if it has a closing tag, and is on its own lines outside of fences."""
     kept: list[str] = []
     at = start = 0
     is_code = False

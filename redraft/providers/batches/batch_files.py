@@ -38,7 +38,7 @@ class BatchFileWriter:
         self._count = 0
 
     def add(self, request: BatchRequest) -> RequestFile | None:
-        """Write a request. If it did not fit into the open file, return that file, which is now closed.
+        """Write a request. If the request does not fit into the open file, close and return that file.
 
         Raises:
             ProviderError: if the request alone exceeds the limit (code `context_too_long`). It is not written.

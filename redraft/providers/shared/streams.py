@@ -40,7 +40,7 @@ class Collector(Protocol):
 
     @property
     def finish_reason(self) -> str | None:
-        """The finish reason of the answer; None before its end. Must be fast: it is read several times per event."""
+        """The finish reason of the answer, or None before its end. Must be fast, because each event reads it often."""
         ...
 
     def matches_format(self, event: dict[str, Any]) -> bool:

@@ -30,7 +30,7 @@ def count_valid(connection: Connection, name: str) -> int:
 
 
 def find_valid(connection: Connection, token_hash: str, *, unrecorded_for_s: float) -> dict[str, Any] | None:
-    """Return the key with this hash. Return None if it is revoked, expired or unknown.
+    """Return the key with this hash. Return None if the key is revoked, expired or unknown.
 
     `is_unrecorded` is true if no use of the key was recorded in the last `unrecorded_for_s` seconds.
     """

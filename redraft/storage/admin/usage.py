@@ -36,7 +36,7 @@ def by_day_and_model(connection: Connection, criteria: UsageFilter, limit: int) 
 
 
 def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
-    # The first condition repeats that of the partial index, because SQLite does not infer it from the others
+    # The first condition is that of the partial index, which SQLite does not infer from the other conditions
     found: list[ColumnElement[bool]] = [calls.c.finished_at.is_not(None)]
     found += [calls.c.finished_at >= criteria.since, calls.c.finished_at < criteria.until]
     found += matches(calls, criteria, ("model",))

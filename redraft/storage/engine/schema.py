@@ -147,7 +147,7 @@ def _migrate_postgresql(database: Database, config: "Config", revision: str, tim
 
 
 def _set_timeouts(connection: Connection, timeouts: UpgradeTimeouts) -> None:
-    # No statement timeout: to build an index takes long, but blocks no other statement
+    # There is no statement timeout, because building an index takes long, but blocks no other statement
     settings = {"lock_timeout": f"{timeouts.table_s * 1000:.0f}", "statement_timeout": "0"}
     # Behind a pooler, a setting of the session would reach other clients, so each transaction sets its own
     if postgresql.is_pooled(connection.connection.dbapi_connection):

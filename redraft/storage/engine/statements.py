@@ -85,7 +85,7 @@ def fetch(connection: sa.Connection, statement: Executable, values: Mapping[str,
 
 
 def add_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows with the same columns with one statement, or collect them for `collecting_rows`."""
+    """Insert rows that have the same columns, or collect them for `collecting_rows`."""
     if not rows:
         return
     collected: list[Rows] | None = connection.info.get(_COLLECTED)
@@ -275,6 +275,6 @@ def _prepare(statement: Executable, kind: _Kind) -> _Prepared:
 
 
 def _reader(kind: TypeEngine[Any], dialect: sa.Dialect) -> _Process | None:
-    """Return the converter of a result column, or None. Types of `columns.py` and booleans of SQLite need one."""
+    """Return the converter of a result column, or None. Only types of `columns.py` and SQLite's booleans have one."""
     is_read = isinstance(kind, sa.TypeDecorator | sa.Boolean)
     return kind.dialect_impl(dialect).result_processor(dialect, None) if is_read else None

@@ -103,7 +103,7 @@ def lost_usage(closed: Iterable[bool]) -> Counter[str]:
 
 def close_lost(connection: sa.Connection, job_id: str, token: int) -> Mapping[str, int]:
     """Close the calls of lost workers as unknown. Return the usage that these calls add to their job."""
-    # A call in a batch is not lost with a worker: the results of the batch close it
+    # A call in a batch is not lost with its worker, because the results of the batch close it
     is_live = calls.c.batch_id.is_(None)
     is_lost = sa.and_(calls.c.job_id == job_id, calls.c.status == "started", calls.c.lease_token < token, is_live)
     lost = sa.update(calls).where(is_lost).values(_LOST).returning(*_LOST_COLUMNS)
@@ -272,7 +272,7 @@ def usage_by_attempt(connection: sa.Connection, job_id: str) -> dict[tuple[int, 
 
 
 def release_slot(connection: sa.Connection, call_id: str) -> None:
-    """Give a reply that is not used the status `dup`, so that its slot can get another reply."""
+    """Set the status of an unused reply to `dup`, so that its slot can get another reply."""
     connection.execute(sa.update(calls).where(calls.c.id == call_id).values(status="dup"))
 
 

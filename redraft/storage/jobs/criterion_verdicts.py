@@ -1,4 +1,4 @@
-"""Reads the verdicts on the criteria of returned answers, of few jobs at a time, because it parses JSON texts."""
+"""Reads the verdicts on the criteria of returned answers. This parses JSON texts, so it is for few jobs at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from redraft.storage.engine.tables import evaluations, iterations, jobs
 
 @dataclass(frozen=True, slots=True)
 class CriterionCount:
-    """The number of returned answers with a verdict on a criterion, and of those that do not meet it."""
+    """The numbers of returned answers that have a verdict on a criterion, and that do not meet the criterion."""
 
     statement: str
     judged: int

@@ -36,7 +36,7 @@ _NOTIFIED = (
 )
 
 
-@cache  # workers sweep all the time, and to build this statement takes longer than to run it
+@cache  # workers sweep all the time, and building this statement takes longer than running it
 def _due_query(pause_s: float, limit: int, *, with_expired: bool, are_suspects: bool) -> Select[tuple[str]]:
     losses = (ALONE_LOSSES_MAX, ALONE_LOSSES_MAX) if are_suspects else (0, SHARED_LOSSES_MAX)
     # The pause doubles with each message that leads to no claim, so that steps without workers do not flood the broker.

@@ -84,7 +84,7 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
     found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
     found.extend(_has_labels(connection, criteria))
     if criteria.id_prefix:
-        # Ids have hexadecimal digits, so all ids with this beginning sort before it with a "g"
+        # Ids have hexadecimal digits, so each id with this beginning sorts before the beginning followed by "g"
         found.append(sa.and_(jobs.c.id >= criteria.id_prefix, jobs.c.id < criteria.id_prefix + "g"))
     found.extend(_has_word(connection, word) for word in criteria.words)
     if criteria.not_met is not None:

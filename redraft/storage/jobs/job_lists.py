@@ -34,7 +34,7 @@ _SCAN_S = 0.06
 
 _BEGINNING = 2000
 _THRESHOLD = '"score_threshold":'
-# Only instruction, format and criteria come before the threshold. The sources, which may be long, come after it
+# Only instruction, format and criteria come before the threshold. Sources, which may be long, come later
 _THRESHOLD_WITHIN = 1_300_000
 _THRESHOLD_CHARS = 24
 

@@ -67,7 +67,7 @@ def claim(
     return Claim(job, remaining_s, is_first and starts_job, starts_iteration=is_first and step == Step.GENERATE)
 
 
-@cache  # every step runs this statement, and to build it takes longer than to run it
+@cache  # every step runs this statement, and building it takes longer than running it
 def _claim_statement(step: str) -> sa.Executable:
     return _claiming(step).returning(*jobs.c, DbNow().label("now"), _STARTS_JOB.label("starts_job"))
 

@@ -28,10 +28,10 @@ class DueStep(NamedTuple):
 # Return `run_id`, and not `run_id IS NOT NULL`: an UPDATE of SQLite 3.40 always returns true for the latter
 DUE_STEP_COLUMNS = (jobs.c.step, jobs.c.id, jobs.c.step_no, jobs.c.run_id)
 
-# If a step has lost more leases, it may have killed its workers, so it runs in a process of its own
+# If a step has lost more leases than this, it may have killed its workers, so it runs in a process of its own
 SHARED_LOSSES_MAX = 1
-# If a step has lost more leases, the last one in a process of its own, it probably killed these processes, so its job
-# fails
+# If a step has lost more leases than this, the last one in a process of its own, it probably killed these processes,
+# so its job fails
 ALONE_LOSSES_MAX = 2
 # A worker that stops in order releases its leases, so an expired lease that nobody released counts as lost, too
 LOST_LEASES = jobs.c.lost_leases + sa.case((jobs.c.lease_expires_at.is_not(None), 1), else_=0)
@@ -119,7 +119,7 @@ def _advancing(job_id: str, token: int, advance: Advance, *, is_single: bool = F
 
 @cache
 def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool, is_single: bool) -> sa.Update:
-    # Cached, because to build it takes longer than to run it; there are few different sets of columns
+    # Cached, because building the statement takes longer than running it. There are few different sets of columns
     columns: dict[str, Any] = {
         name: DbNow(sa.bindparam(f"p_{name}", type_=sa.Float))
         if is_time
@@ -157,7 +157,7 @@ def change(
     when: sa.ColumnElement[bool],
     new_events: int = 0,
 ) -> int | None:
-    """Set `values` in a job's row and release its lease, whoever has the lease, if the row meets `when`.
+    """If the row of a job meets `when`, set `values` in it and release the lease, whoever has the lease.
 
     The new token keeps the previous lease holder from changing the job. Returns the first of `new_events` reserved
     event numbers, or None if the row does not meet the condition.

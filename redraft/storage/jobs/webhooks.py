@@ -65,7 +65,7 @@ class ClaimedDelivery:
 
 
 def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> None:
-    """Store a delivery for each new event of a job that its webhook subscribes to."""
+    """Store a delivery for each new event of a job, if the job's webhook subscribes to the event."""
     subscribed = [each for each in new if each["type"] in webhook["events"]]
     entries = [{"job_id": job_id, "seq": each["seq"], "type": each["type"]} for each in subscribed]
     _add(connection, webhook["url"], entries)
@@ -74,7 +74,7 @@ def add(connection: Connection, job_id: str, webhook: Mapping[str, Any], new: Se
 def add_of_run(
     connection: Connection, run_id: str, webhook: Mapping[str, Any], seq: int, kind: str, event: Mapping[str, Any]
 ) -> None:
-    """Store the delivery of an event of a run if its webhook subscribes to it."""
+    """Store the delivery of an event of a run, if the run's webhook subscribes to the event."""
     if kind in webhook["events"]:
         _add(connection, webhook["url"], [{"run_id": run_id, "seq": seq, "type": kind, "event": dict(event)}])
 
