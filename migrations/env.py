@@ -11,7 +11,7 @@ from redraft.storage.engine import admin_tables, bulk_tables
 connection = context.config.attributes["connection"]
 context.configure(
     connection=connection,
-    # A set, because both modules add their tables to the same metadata when they are imported
+    # The set keeps the metadata once, because both modules add their tables to the same metadata
     target_metadata=[*{admin_tables.metadata, bulk_tables.metadata}],
     render_as_batch=True,
     transactional_ddl=connection.dialect.name == "postgresql",

@@ -42,7 +42,7 @@ class Publisher:
         self._waiting.put((channel, payload))
         if self._thread is None:
             with self._turn:
-                # Checked again under the lock, since another thread may have started the publisher
+                # This is checked again under the lock, since another thread may have started the publisher
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
                     self._thread.start()

@@ -40,7 +40,7 @@ log = structlog.get_logger()
 _BROKER_FAILURES = (KombuError, redis.RedisError, OSError)
 # Failures that only a change of settings resolves, so a retry is useless
 _REFUSALS = (redis.AuthenticationError, NoPermissionError, AskError, ClusterDownError, ClusterCrossSlotError)
-# Two keys that never exist. They belong to different slots, so a cluster refuses a command for both
+# These keys never exist. They belong to different slots, so a cluster refuses a command for both
 _NO_KEYS = ("redraft:none:1", "redraft:none:2")
 # The sweeper repeats messages of unclaimed steps, so older messages would only fill the queue
 _MESSAGE_LIFE_S = 120

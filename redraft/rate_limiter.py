@@ -148,7 +148,7 @@ class _Limits:
         return limit_of(model, self._limits)
 
     def acquire(self, limit: "NamedLimit", message: StepMessage, calls: Sequence[str], report: _Report) -> Permit:
-        # Twice the timeout, since a retry after an unusable reply uses the slot of the first call
+        # A slot is held for twice the timeout, since a retry after an unusable reply uses the slot of the first call
         ask = {"step": _encode(message), "calls": calls, "hold_ms": round(2000 * self._call_timeout_s)}
         answer = self._run(self._acquire, limit, ask, report)
         if answer is None:

@@ -185,7 +185,7 @@ class RowReader:
 
 
 def _first_bytes(stream: BinaryIO) -> bytes:
-    # Several reads, because one read of a pipe may return fewer bytes
+    # The stream is read several times, because one read of a pipe may return fewer bytes
     head = b""
     while len(head) < HEAD_BYTES and (piece := stream.read(HEAD_BYTES - len(head))):
         head += piece

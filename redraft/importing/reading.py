@@ -69,7 +69,7 @@ def json_lines(text: str, name: str) -> Iterator[tuple[int, Any]]:
 def csv_rows(text: str, name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV text by the names of its columns. Raises NotCarried."""
     try:
-        # Strict mode, because otherwise a wrong quote would silently shift all cells after it
+        # In the default mode, a wrong quote would silently shift all cells after it
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
         raise NotCarried(f"{name} is no CSV: {error}") from error

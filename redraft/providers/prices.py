@@ -66,7 +66,7 @@ def _cache_tokens(usage: Usage, input_tokens: int) -> tuple[int, int]:
 
 
 def _listed_price(ref: ModelRef, usage: Usage, *, is_batch: bool) -> int | None:
-    # Imported here, because loading the price list takes half a second
+    # The import is here, because loading the price list takes half a second
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 

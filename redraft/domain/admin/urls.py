@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 _CHARACTERS = re.compile(r"[!-\[\]-~]+")
-# Only forms that all URL parsers read in the same way: a name, an IPv4 or IPv6 address, a port; no user, no escapes.
+# Matches only what all URL parsers read in the same way: a name or an IP address, and a port; no user, no escapes.
 _AUTHORITY = re.compile(r"(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9._])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
 

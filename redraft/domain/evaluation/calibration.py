@@ -7,7 +7,7 @@ from typing import Literal
 
 from redraft.domain.statistics.estimates import Crossing, Estimate, Kappa, share
 
-# Below this number of ratings, intervals are too wide to act on. The interval of 27 of 30 is 74 % to 97 %.
+# Below this number of ratings, intervals are too wide to act on. For example, the interval of 27 of 30 is 74 % to 97 %.
 RATINGS_NEEDED = 30
 
 Verdict = Literal["agree", "disagree", "unsure"]

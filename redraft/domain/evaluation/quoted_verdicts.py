@@ -188,7 +188,7 @@ class UntrustedTexts:
     def _values_of(self, names: tuple[str, ...]) -> frozenset[str]:
         """Return all values that these texts give to members of these names, and the first word of each value."""
         if names not in self._values:
-            # A lookahead, because a value may be the name of the next member.
+            # A lookahead does not consume the value, which may be the name of the next member.
             stated = re.finditer(rf"(?=(?:{_any_of(names)}){_STATED})", self._decoded, re.IGNORECASE)
             values = {_PER_CENT.sub("%", each["value"].replace(",", ".")) for each in stated}
             self._values[names] = frozenset(values | {re.split(r"[ _-]", value)[0] for value in values})

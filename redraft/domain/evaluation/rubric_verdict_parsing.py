@@ -17,7 +17,7 @@ from redraft.domain.text.cleaning import clean, fold, preview
 
 _LIST = re.compile(r"(?:```(?:json)?\s*)?(\[.*\])(?:\s*```)?", re.DOTALL | re.IGNORECASE)
 _LEVEL = re.compile(rf"([0-{SCALE_TOP}])(?:\.0+)?(?:\s*(?:/|\bout\s+of\b)\s*{SCALE_TOP})?", re.IGNORECASE)
-# A limit for unknown names, because the search for repeated names takes quadratic time.
+# Unknown names are limited, because the search for repeated names takes quadratic time.
 _STRAY_NAMES_MAX = 20
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from redraft.domain.text.cleaning import clean, preview
 
-# Room for the rounding error of binary fractions, as in a mean of 0.7, 0.8 and 0.9.
+# Covers the rounding error of binary fractions, as in a mean of 0.7, 0.8 and 0.9.
 TOLERANCE = 1e-9
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

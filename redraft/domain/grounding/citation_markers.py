@@ -35,7 +35,7 @@ _JOINS = tuple(
     (word, lazy_pattern(rf"(?<=\d) {join} (?=\d)")) for word, join in (("zdroj", "a"), ("vir", "in"), ("bron", "of"))
 )
 
-# Possessive quantifiers, because backtracking over a long list would take exponential time.
+# The quantifiers are possessive, because backtracking over a long list would take exponential time.
 _S = r"[ \t\u00a0\u202f\u3000]{0,8}+"
 _NAMED = rf"(?:(?:{CITED})(?:[.]?{_S}(?:{NUMBER_SIGN}{_S}){{0,2}}|[-_\u2010\u2011](?=\d))|(?-i:S)[-_]?(?=\d))"
 _NUMBER = r"\d{1,40}+"

@@ -163,7 +163,7 @@ class BatchTransport:
         # For an unusual response, the libraries may raise any exception
         except Exception as error:
             kind = type(error).__name__
-            # Logged without the traceback, which may contain secrets
+            # The traceback is not logged, because it may contain secrets
             log.error("batch_request_failed", server=self._vendor.label, error=kind)  # noqa: TRY400
             words = f"The request to {self._vendor.label} failed in this process: {kind}."
             raise ProviderError("provider_unavailable", words) from error

@@ -161,7 +161,7 @@ class LocalServer:
         command = [sys.executable, "-m", "redraft.providers.local.server"]
         arguments = [str(self._files.folder), self._model, str(self._context_tokens)]
         with self._files.log.open("wb") as log:
-            # In its own session, so that Ctrl-C in a terminal does not end the server of other processes
+            # The server has its own session, so that Ctrl-C in a terminal does not end it for other processes
             process = subprocess.Popen(  # noqa: S603 - our own module, no shell
                 [*command, *arguments],
                 stdin=subprocess.DEVNULL,

@@ -78,7 +78,7 @@ def _cores() -> int:
 
 def _lock_or_none(path: Path) -> IO[str] | None:
     """Return the locked file, or None if another server has the lock."""
-    # Waits shortly, because each process that checks for a live server holds the lock for a moment
+    # This waits shortly, because each process that checks for a live server holds the lock for a moment
     lock = path.open("a")
     give_up_at = time.monotonic() + _LOCK_WAIT_S
     while not _is_free(lock):

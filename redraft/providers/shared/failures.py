@@ -102,7 +102,7 @@ def _has_message(pattern: str, *statuses: int) -> Callable[[int, ErrorBody], boo
 
 
 def _has_message_without_status(pattern: str) -> Callable[[int, ErrorBody], bool]:
-    # Only for errors without a status. A status tells more than the general words of these patterns
+    # This applies only to errors without a status. A status tells more than the general words of these patterns
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda status, error: status == _NO_STATUS and bool(expression.search(error.message))
 

@@ -134,7 +134,7 @@ class Sender:
             if error is emitter.error:
                 raise
             kind = type(error).__name__
-            # Logged without the traceback, which may contain secrets
+            # The traceback is not logged, because it may contain secrets
             log.error("model_request_failed", server=vendor.label, error=kind)  # noqa: TRY400
             if not reader.has_outcome:
                 words = f"The request to {vendor.label} failed in this process: {kind}."

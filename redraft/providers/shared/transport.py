@@ -59,7 +59,7 @@ CALLS_LOOP = EventLoop()
 
 @lru_cache(maxsize=1)
 def _ssl_context() -> "ssl.SSLContext":
-    # Cached for all clients, because reading the system's certificates takes tens of milliseconds
+    # All clients share the context, because reading the system's certificates takes tens of milliseconds
     import httpx2
 
     return httpx2.create_ssl_context()

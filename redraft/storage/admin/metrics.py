@@ -66,7 +66,7 @@ def ended_jobs(connection: Connection, *, within_s: float) -> Rows:
 
 def count_continuations(connection: Connection) -> int:
     """Return the number of continuations of all stored jobs."""
-    # A literal, because SQLite does not use the partial index of continued jobs for a parameter
+    # 0 is a literal, because SQLite does not use the partial index of continued jobs for a parameter
     is_continued = jobs.c.continuations > literal(0, literal_execute=True)
     query = select(func.coalesce(func.sum(jobs.c.continuations), 0)).where(is_continued)
     return int(connection.execute(query).scalar_one())

@@ -55,6 +55,6 @@ _SUMS = (
     func.count().filter(calls.c.status.in_(("error", "unknown"))).label("failed_calls"),
     func.count().filter(calls.c.cached).label("cached_calls"),
     func.count().filter(is_unpriced(calls)).label("unpriced_calls"),
-    # With a cast, because on PostgreSQL the sum of bigint values is numeric
+    # The sums are cast, because on PostgreSQL the sum of bigint values is numeric
     *(cast(func.coalesce(func.sum(calls.c[name]), 0), BigInteger).label(name) for name in _SUMMED),
 )

@@ -88,7 +88,7 @@ def has_round_out(connection: sa.Connection, run_id: str) -> bool:
 
 
 def _is_out() -> sa.ColumnElement[bool]:
-    # Literals as in the condition of the partial index: SQLite does not use that index for parameters
+    # These are literals as in the condition of the partial index, which SQLite does not use for parameters
     return batches.c.status.in_([sa.literal_column("'ready'"), sa.literal_column("'sent'")])
 
 

@@ -46,7 +46,7 @@ def _is_one_of(run_id: str, numbers: Iterable[int]) -> ColumnElement[bool]:
 
 def count(connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the number of items by run and status."""
-    # One statement, so that the numbers add up to the total while items change
+    # One statement counts all, so that the numbers add up to the total while items change
     query = (
         select(run_items.c.run_id, run_items.c.status, func.count())
         .where(run_items.c.run_id.in_(run_ids))

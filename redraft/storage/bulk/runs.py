@@ -102,7 +102,7 @@ def active_ids(connection: Connection) -> list[str]:
 
 
 def is_active() -> ColumnElement[bool]:
-    # The same literal as in the partial index: SQLite does not use the index for a parameter
+    # The literal must be that of the partial index, which SQLite does not use for a parameter
     return runs.c.status == literal("running", literal_execute=True)
 
 

@@ -28,7 +28,7 @@ class UtcTime(sa.TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
         if value is None or dialect.name != "sqlite":
             return value
-        # The same length and zone for all values, because SQLite compares them as texts
+        # All values have the same length and zone, because SQLite compares them as texts
         return value.astimezone(UTC).strftime(_SQLITE_FORMAT)[:-3] + "Z"
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
@@ -54,7 +54,7 @@ class DbNow(sa.FunctionElement[datetime]):
 
 def database_time(connection: sa.Connection, *, ago_s: float) -> datetime:
     """Return the time `ago_s` seconds ago by the database's clock."""
-    # Read as a value, because PostgreSQL uses no index for a condition with the volatile clock_timestamp()
+    # The time is read as a value, because PostgreSQL uses no index for a condition with the volatile clock_timestamp()
     return connection.execute(sa.select(DbNow(-ago_s))).scalar_one()
 
 

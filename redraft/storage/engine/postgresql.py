@@ -17,7 +17,7 @@ from redraft.storage.engine import driver
 log = structlog.get_logger()
 
 PING_AFTER_S = 5.0
-# Without `options`, because PgBouncer refuses connections with them
+# `options` is not used, because PgBouncer refuses connections with it
 _CONNECT_ARGS = {"connect_timeout": 3, "application_name": "redraft"}
 _TIMEOUTS_MS = {"statement_timeout": 30_000, "idle_in_transaction_session_timeout": 30_000, "lock_timeout": 10_000}
 # SQLSTATE classes of errors in the statement or its data: the statement fails on every connection

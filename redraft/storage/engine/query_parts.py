@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 # The position of a row in a list: its time of creation and its id
 ListPosition = tuple[datetime, str]
 
-# Enough to see that a reference is ambiguous, and to name two of the rows in the error message
+# This is enough to see that a reference is ambiguous, and to name two of the rows in the error message
 _MATCHES_MAX = 3
 
 
@@ -59,7 +59,7 @@ def is_between(
 
 def is_after_position(table: Table, place: ListPosition, *, newest_first: bool) -> ColumnElement[bool]:
     """Whether a row comes after a position of a list."""
-    # Compares row values, because both databases find the position in an index for such a condition
+    # Row values are compared, because both databases find the position in an index for such a condition
     here = tuple_(table.c.created_at, table.c.id)
     there = tuple_(literal(place[0], table.c.created_at.type), literal(place[1], table.c.id.type))
     return here < there if newest_first else here > there

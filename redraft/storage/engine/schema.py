@@ -117,8 +117,8 @@ def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     give_up_at = time.monotonic() + timeouts.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        # Without parameters: with parameters, psycopg uses the extended protocol, which keeps the snapshot of the
-        # statement. Then building an index would wait for this transaction
+        # The statement has no parameters, because psycopg would use the extended protocol for them. This protocol keeps
+        # the snapshot of the statement, so that building an index would wait for this transaction
         if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
             return
         connection.rollback()

@@ -131,7 +131,7 @@ def close_abandoned(
     A call without a job is closed `after_s` seconds after its start. A call of an ended job is closed `ended_s` seconds
     after the end of the job, because a live process has aborted the call by then.
     """
-    # Two statements, because PostgreSQL may repeat a subquery with a limit for each open call that an UPDATE tests
+    # These are two statements, because PostgreSQL may repeat a subquery with a limit for each call that an UPDATE tests
     ids = list(connection.scalars(_abandoned_query(after_s, ended_s, limit)))
     if not ids:
         return {}
@@ -149,7 +149,7 @@ def _close_all(connection: sa.Connection, statement: sa.Executable) -> dict[str,
 
 @cache
 def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tuple[str]]:
-    # The same literal as in the partial index on started calls: SQLite does not use that index for a parameter
+    # The literal must be that of the partial index on started calls, which SQLite does not use for a parameter
     is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
     # An answered job still has a step, whose calls may be in flight
@@ -219,7 +219,7 @@ def _close_statement(name: str) -> sa.Update:
 
 def find_reusable(connection: sa.Connection, cache_key: str) -> dict[str, Any] | None:
     """Return the text, the body and the finish reason of the oldest reply to an identical call, if there is one."""
-    # The conditions of the partial index without parameters, because SQLite does not use it with parameters
+    # The conditions have no parameters, because SQLite does not use the partial index with parameters
     is_reusable = calls.c.cache_key.is_not(None) & (calls.c.status == sa.literal("ok", literal_execute=True))
     query = sa.select(calls.c.reply_text, calls.c.response, calls.c.finish_reason)
     query = query.where(calls.c.cache_key == cache_key, is_reusable).order_by(calls.c.finished_at).limit(1)

@@ -22,7 +22,7 @@ def take_due(
     A suspect is a step that has lost too many leases. If `are_suspects`, only suspects are returned, otherwise only
     other steps. `pause_s` is the shortest time between two messages for one step.
     """
-    # Two statements, because PostgreSQL may repeat a subquery with a limit for each live job that an UPDATE tests
+    # These are two statements, because PostgreSQL may repeat a subquery with a limit for each job that an UPDATE tests
     ids = list(connection.scalars(_due_query(pause_s, limit, with_expired=with_expired, are_suspects=are_suspects)))
     if not ids:
         return []

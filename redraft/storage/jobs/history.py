@@ -183,7 +183,7 @@ def _record(row: Mapping[Any, Any]) -> IterationRecord:
 
 
 def add_iterations(connection: Connection, job_id: str, records: Sequence[IterationRecord]) -> None:
-    # Without `created_at`: its default is the time of the database, which is the same for all workers
+    # `created_at` is left out: its default is the time of the database, which is the same for all workers
     rows = [
         {**{name: getattr(record, name) for name in _ITERATION if name != "created_at"}, "job_id": job_id}
         for record in records

@@ -183,8 +183,8 @@ def _select(connection: Connection) -> Select[Any]:
 
 def _threshold(connection: Connection) -> ColumnElement[str]:
     """Return an expression for the text of the stored request that follows the name of the threshold."""
-    # Searched as text, because parsing the whole JSON is slower. A user's text cannot contain the name with its quotes,
-    # because JSON escapes them
+    # The text is searched, because parsing the whole JSON is slower. A user's text cannot contain the name with its
+    # quotes, because JSON escapes quotes
     find = func.strpos if connection.dialect.name == "postgresql" else func.instr
     head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
     return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)

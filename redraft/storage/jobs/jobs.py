@@ -144,7 +144,7 @@ def count_accepted(
 
 def has_kept_acceptance(connection: sa.Connection, continued: sa.FromClause) -> sa.ColumnElement[bool]:
     """Whether the answer of a continued job is still accepted, although the continuation has another stop reason."""
-    # A literal, because SQLite does not use the partial index for a parameter
+    # 0 is a literal, because SQLite does not use the partial index for a parameter
     is_continued = continued.c.continuations > sa.literal_column("0")
     return sa.and_(is_continued, continued.c.stop_reason != "accepted", has_success(connection, continued))
 

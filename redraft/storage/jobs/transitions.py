@@ -138,7 +138,7 @@ def _advance_statement(kinds: tuple[tuple[str, bool], ...], *, keeps_lease: bool
         sa.update(jobs)
         .where(*conditions)
         .values(
-            # A new token: if a commit with unknown outcome is repeated, the second UPDATE changes nothing
+            # The token changes, so that a repetition of this UPDATE after a commit with unknown outcome changes nothing
             lease_token=jobs.c.lease_token + 1,
             version=jobs.c.version + 1,
             event_seq=jobs.c.event_seq + sa.bindparam("p_events", type_=sa.Integer),
@@ -189,7 +189,7 @@ def is_live() -> sa.ColumnElement[bool]:
 
 def is_open() -> sa.ColumnElement[bool]:
     """Whether a job has a next step: it is live, or it has ended and its answer is still evaluated."""
-    # The same text as in the partial index on open jobs: SQLite does not use that index for parameters
+    # The text must be that of the partial index on open jobs, which SQLite does not use for parameters
     return sa.or_(is_live(), is_answered())
 
 
