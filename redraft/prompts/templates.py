@@ -17,7 +17,7 @@ OPTIONS: dict[str, Any] = {
     "autoescape": False,
 }
 STABLE = "{# stable #}\n"
-"""The end of a part of a template that has the same text in many prompts, so that a provider can cache it."""
+"""Marks the end of a part of a template. The part has the same text in many prompts, so a provider can cache it."""
 STABLE_PARTS_MAX = 4  # Anthropic caches a prompt up to at most 4 places
 SANDBOX = ImmutableSandboxedEnvironment(**OPTIONS)
 # A template may use only the given values. By default, Jinja also offers functions such as `range`

@@ -1,4 +1,4 @@
-"""Stores the versions of generator templates: those that were saved, and those of files that a job uses."""
+"""Stores the versions of generator templates: versions that were saved, and versions of files that a job uses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -16,7 +16,7 @@ def list_tests(connection: Connection, label: str, *, limit: int) -> list[RunRec
 
 
 def version_of(connection: Connection, run_id: str) -> str | None:
-    """Return the version of the profile of a test: the version of most of its evaluations."""
+    """Return the profile version of a test, which is the version of most of its evaluations."""
     query = (
         select(evaluations.c.profile_version)
         .join(jobs, jobs.c.id == evaluations.c.job_id)

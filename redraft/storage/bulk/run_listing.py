@@ -66,8 +66,8 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:
     """Return the times when the latest jobs of a run ended, latest first."""
-    # An expression keeps the database from using the index on `run_id`. With that index, it would read and sort all jobs
-    # of the run
+    # An expression keeps the database from using the index on `run_id`. With that index, it would read and sort all
+    # jobs of the run
     is_of_run = func.coalesce(jobs.c.run_id, "") == run_id
     since = database_time(connection, ago_s=within_s)
     query = (
