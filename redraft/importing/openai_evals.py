@@ -234,7 +234,8 @@ class _Eval:
             if len(text) <= _METADATA_CHARS and len(name) <= 64 and len(found) < _METADATA_MAX and name:
                 found[name] = text
             else:
-                self._findings.leave_out(place, f"item.{name}", "no template uses it, and it is too long for metadata")
+                reason = "the metadata is full" if len(found) >= _METADATA_MAX else "it is too long for metadata"
+                self._findings.leave_out(place, f"item.{name}", f"no template uses it, and {reason}")
         return found
 
     def _used(self, source: Fields | None) -> set[str]:

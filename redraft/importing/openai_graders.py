@@ -199,8 +199,10 @@ def multi_parts(grader: Fields, item: Item) -> tuple[list[Part], float]:
     unknown = set(weights) - set(graders)
     if unknown:
         raise NotCarried(f"its formula names {', '.join(sorted(unknown))}, which is no grader of it")
-    if any(weight < 0 for weight in weights.values()) or not any(weights.values()):
+    if any(weight < 0 for weight in weights.values()):
         raise NotCarried("its formula has a negative weight")
+    if not any(weights.values()):
+        raise NotCarried("all weights of its formula are 0")
     # Redraft's criteria score from 0 to 1, so another range would change the weight of a grader
     if any(_range_of(graders[name]) != (0, 1) for name in weights):
         raise NotCarried("a score of its formula is not from 0 to 1")

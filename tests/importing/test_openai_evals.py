@@ -61,6 +61,7 @@ def test_ne_passes_for_every_other_answer(tmp_path: Path):
         ),
         ({"type": "multi", "name": "m", "graders": {}, "calculate_output": "a"}, "names a, which is no grader of it"),
         ({"type": "multi", "name": "m", "graders": {"a": check("eq")}, "calculate_output": "-a"}, "no weighted sum"),
+        ({"type": "multi", "name": "m", "graders": {"a": check("eq")}, "calculate_output": "0 * a"}, "all weights"),
         (
             {"type": "multi", "name": "m", "graders": {"a": check("eq"), "b": {"type": "python"}},
              "calculate_output": "a + b"},

@@ -302,11 +302,15 @@ def test_audio(tmp_path: Path):
         },
     }
     rows = [{"item": {"id": 0, "category": "logic", "official_answer": "invalid", "audio_base64": "UklG" * 200}}]
+    rows[0]["item"] |= {f"n{number}": number for number in range(15)}
     done = openai(tmp_path, eval_of(grader), run, rows)
     (item,) = items(done)
     assert item.request.instruct == "Question 0 of logic"
     assert checks(item) == [{"kind": "contains", "value": "invalid"}]
-    assert left_out(done) == ["item.audio_base64: no template uses it, and it is too long for metadata"]
+    assert left_out(done) == [
+        "item.audio_base64: no template uses it, and it is too long for metadata",
+        "item.n14: no template uses it, and the metadata is full",
+    ]
 
 
 def test_output_items(tmp_path: Path):
