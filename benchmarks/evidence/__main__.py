@@ -22,7 +22,6 @@ from benchmarks.evidence.tasks import Task, tasks
 from redraft.domain.evaluation.rubrics import run_checks
 from redraft.domain.jobs.requests import GenerateAnswer
 
-TEMPLATES = Path(__file__).parent / "templates"
 _DEADLINE_S = 86_400
 
 
@@ -90,7 +89,7 @@ def server() -> Generator[Redraft]:
         port = found.getsockname()[1]
         found.close()
         command = [str(Path(sys.executable).parent / "redraft"), "serve", "--port", str(port)]
-        own = {"REDRAFT_DATA_DIR": folder, "REDRAFT_LOG_LEVEL": "WARNING", "REDRAFT_TEMPLATES_DIR": str(TEMPLATES)}
+        own = {"REDRAFT_DATA_DIR": folder, "REDRAFT_LOG_LEVEL": "WARNING"}
         with subprocess.Popen(command, env={**os.environ, **own}, stdout=sys.stderr) as process:
             try:
                 with Redraft(f"http://127.0.0.1:{port}") as redraft:

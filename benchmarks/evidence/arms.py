@@ -44,7 +44,8 @@ class Arm:
 
 
 def _loop(iterations: int = CALLS, **fields: Any) -> Row:
-    return {"iter_max": iterations, "stop": {"plateau_patience": 0}, **fields}
+    # The bundled model's own default is `short`
+    return {"iter_max": iterations, "stop": {"plateau_patience": 0}, "generator_template": "standard", **fields}
 
 
 _FRESH: Row = {"revision": {"strategy": "fresh"}}

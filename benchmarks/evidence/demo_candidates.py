@@ -28,6 +28,7 @@ def _check(text: str, kind: str, value: Any, **fields: Any) -> dict[str, Any]:
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "invitation to a party (chosen)": INVITATION,
+    "invitation to a party, template `short`": {**INVITATION, "generator_template": "short"},
     "invitation with a cake": {
         "instruct": "Write a short invitation: Ana is invited to a party on Friday. There is a cake.",
         "rubric": [
@@ -54,7 +55,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         ],
     },
 }
-_LOOP = {key: INVITATION[key] for key in ("revision", "stop", "iter_max", "score_threshold")}
+_LOOP = {key: INVITATION[key] for key in ("generator_template", "revision", "stop", "iter_max", "score_threshold")}
 
 
 def main() -> None:

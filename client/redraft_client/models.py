@@ -595,7 +595,7 @@ class Iteration(ResponseModel):
     candidate: int
     generator_model: str | None = None
     generator_template: str | None = None
-    """The version of the generator template, as NAME@VERSION; null: the built-in prompt."""
+    """The version of the generator template, as NAME@VERSION; null: the default, `standard`."""
     answer: str
     feedback_given: str | None = None
     status: Literal['generated', 'evaluated', 'evaluation_failed', 'evaluation_skipped'] | str
@@ -1307,7 +1307,7 @@ class Template(ResponseModel):
     reference: str
     """NAME@VERSION, as in the field `generator_template` of a request."""
     origin: str
-    """`file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator."""
+    """`built-in`; `file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator."""
     system: str
     user: str
     variables: list[str]
@@ -1321,7 +1321,7 @@ class TemplateDetails(ResponseModel):
     reference: str
     """NAME@VERSION, as in the field `generator_template` of a request."""
     origin: str
-    """`file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator."""
+    """`built-in`; `file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator."""
     system: str
     user: str
     variables: list[str]

@@ -240,7 +240,7 @@ class GenerateAnswer(TypedDict, total=False):
     system_instructions: str | None
     """Added to the generator's system prompt."""
     generator_template: str | None
-    """A template for the generator's prompt, as NAME or NAME@VERSION; null: the built-in one."""
+    """NAME or NAME@VERSION. Default: `standard`; of the bundled model: `short`."""
     candidates: int
     """Number of parallel answers per iteration; the loop continues with the best one."""
     revision: Revision
@@ -343,7 +343,7 @@ class JobFields(TypedDict, total=False):
     system_instructions: str | None
     """Added to the generator's system prompt."""
     generator_template: str | None
-    """A template for the generator's prompt, as NAME or NAME@VERSION; null: the built-in one."""
+    """NAME or NAME@VERSION. Default: `standard`; of the bundled model: `short`."""
     candidates: int
     """Number of parallel answers per iteration; the loop continues with the best one."""
     revision: Revision

@@ -264,8 +264,8 @@ _HELP = {
     "a call that could exceed the limit.",
     "cache": "Reuse the reply of an identical model call that an earlier job with --cache made.",
     "system": "Text that is added to the generator's system prompt.",
-    "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: the built-in prompt). "
-    "`redraft templates` lists the templates.",
+    "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: standard; of the "
+    "bundled model: short). `redraft templates` lists the templates.",
     "var": "Value for {{ NAME }} in the task, the format, the criteria, the system text and the template; repeatable. "
     "The value is a text; `{{ NAME | int }}` makes it a number.",
     "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",

@@ -24,7 +24,7 @@ class Services:
     providers: ProviderCatalog
     profiles: Profiles
     templates: Mapping[str, GeneratorTemplate]
-    """The generator templates in REDRAFT_TEMPLATES_DIR, by name."""
+    """The built-in generator templates and those in REDRAFT_TEMPLATES_DIR, by name."""
     sender: Sender
     traces: JobTraces | None = None
     """Exports the traces of ended jobs; None unless OTEL_EXPORTER_OTLP_ENDPOINT is set."""

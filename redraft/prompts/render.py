@@ -16,7 +16,7 @@ from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.prompt_framing import escape_delimiters
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluator_context import media_of, nonce_of, source_text
-from redraft.prompts.template_files import SYSTEM, USER, GeneratorTemplate
+from redraft.prompts.template_files import STANDARD, SYSTEM, USER, GeneratorTemplate, built_in_templates
 from redraft.prompts.templates import SANDBOX
 
 _TAGS = ("source-#", "sources")
@@ -37,8 +37,8 @@ def generation_prompt(
     """Build the prompt of a generation: the task, its criteria, and the feedback on earlier answers.
 
     The prompt has at most one earlier answer, so that its length does not grow with the iterations. `feedback` is None
-    in the first iteration. `schema` is the JSON Schema of a structured answer. `template` replaces the built-in texts
-    of the system prompt and of the task.
+    in the first iteration. `schema` is the JSON Schema of a structured answer. `template` has the texts of the
+    system prompt and of the task; the default is `standard`.
 
     Raises:
         TemplateFault: if the template names a variable that the request does not have, or its text becomes too long.
@@ -53,6 +53,7 @@ def generation_prompt(
     # The nonce does not depend on the answer, so that the task is the same text in each iteration
     nonce = nonce_of(request, "")
     values = _task_values(request, schema, nonce)
+    template = template or built_in_templates()[STANDARD]
     system = _system(template, rules, request.vars)
     task = _task(template, values, request.vars)
     earlier = [
@@ -68,18 +69,14 @@ def generation_prompt(
     return Prompt(system, (*earlier, first, *rest), reply)
 
 
-def _system(template: GeneratorTemplate | None, rules: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    if template is None:
-        return _render("generate/system.j2", **rules)
+def _system(template: GeneratorTemplate, rules: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     is_grounded = rules["grounding"] and rules["has_sources"]
     grounding_rules = _render("generate/grounding.j2", **rules) if is_grounded else ""
     parts = {"system_instructions": rules["system_instructions"] or "", "grounding_rules": grounding_rules}
     return template.render(SYSTEM, parts, variables)
 
 
-def _task(template: GeneratorTemplate | None, values: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    if template is None:
-        return _render("generate/task.j2", **values)
+def _task(template: GeneratorTemplate, values: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     parts = {name: _render(f"generate/{name}.j2", **values) for name in ("sources", "criteria")}
     parts["schema"] = _render("generate/schema.j2", **values) if values["schema"] else ""
     return template.render(USER, {**parts, **{name: values[name] for name in ("instruct", "resp_format")}}, variables)

@@ -7,6 +7,7 @@ the sources in their frames. The texts show these parts as variables.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +25,9 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     USER: ("instruct", "resp_format", "sources", "criteria", "schema"),
 }
 """The variables that each text must show exactly once. A part that a job does not have is an empty text."""
-STARTER: Mapping[str, str] = {
-    SYSTEM: """You write the answer to a task. It will be judged by the criteria that come with the task.
-Reply with the answer itself and nothing else.
-
-{{ grounding_rules }}
-
-{{ system_instructions }}
-""",
-    USER: """# Task
-
-{{ instruct }}
-{% if resp_format %}
-
-# Form of the answer
-
-{{ resp_format }}
-{% endif %}
-{% if sources %}
-
-# Sources
-
-{{ sources }}
-{% endif %}
-{% if criteria %}
-
-# Criteria the answer must meet
-
-{{ criteria }}
-{% endif %}
-{% if schema %}
-
-# Schema of the answer
-
-{{ schema }}
-{% endif %}
-""",
-}
-"""The texts with which a new template begins. Their prompt is nearly the built-in one."""
+STANDARD, SHORT = "standard", "short"
+"""The built-in templates: the default of all models except the bundled one, and the default of the bundled model."""
+_BUILT_IN = Path(__file__).parent / "generator_templates"
 _NAMES = frozenset(name for names in PARTS.values() for name in names)
 
 
@@ -77,6 +43,13 @@ class GeneratorTemplate:
     @property
     def reference(self) -> str:
         return f"{self.name}@{self.version}"
+
+    @property
+    def origin(self) -> str:
+        """`built-in`, `file` (of REDRAFT_TEMPLATES_DIR) or `saved` (by an administrator)."""
+        if not self.is_file:
+            return "saved"
+        return "built-in" if self.name in built_in_templates() else "file"
 
     @property
     def variables(self) -> frozenset[str]:
@@ -125,15 +98,29 @@ def _sample(names: tuple[str, ...], *, is_full: bool) -> dict[str, str]:
     return {name: f"<The sample of: {name}>" if is_full or name == "instruct" else "" for name in names}
 
 
-def load_templates(folder: Path | None) -> dict[str, GeneratorTemplate]:
-    """Read the templates in the sub-folders of a folder, by name.
+@cache
+def built_in_templates() -> Mapping[str, GeneratorTemplate]:
+    """Return the built-in templates by name."""
+    return _read_all(_BUILT_IN)
 
-    Raises Invalid if there is no such folder, or a template is not valid (`invalid_template`).
+
+def load_templates(folder: Path | None) -> Mapping[str, GeneratorTemplate]:
+    """Return the built-in templates and those in the sub-folders of a folder, by name.
+
+    Raises Invalid if there is no such folder, a template is not valid, or a template has the name of a built-in one
+    (`invalid_template`).
     """
     if folder is None:
-        return {}
+        return built_in_templates()
     if not folder.is_dir():
         raise Invalid(f"There is no folder {folder}: REDRAFT_TEMPLATES_DIR names one with templates.", code=CODE)
+    own = _read_all(folder)
+    if taken := sorted(own.keys() & built_in_templates().keys()):
+        raise Invalid(f"{folder / taken[0]}: {taken[0]} is a built-in template; rename the folder.", code=CODE)
+    return {**built_in_templates(), **own}
+
+
+def _read_all(folder: Path) -> dict[str, GeneratorTemplate]:
     paths = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     return {path.name: read_template(path) for path in paths}
 

@@ -14,9 +14,11 @@ from redraft.operations.admin import generator_templates
 from redraft.operations.jobs import references
 from redraft.operations.services import Services
 from redraft.operations.template_lookup import find_template, list_templates
-from redraft.prompts.template_files import STARTER, SYSTEM, USER, make_template
+from redraft.prompts.template_files import STANDARD, SYSTEM, USER, built_in_templates, make_template
 
 router = pages_router("/settings/templates")
+# The texts with which a new template begins
+_STARTER = built_in_templates()[STANDARD].texts
 
 
 @dataclass
@@ -24,8 +26,8 @@ class _Edit:
     """The form for a new version, its errors, and the preview of its prompt."""
 
     name: str = ""
-    system: str = STARTER[SYSTEM]
-    user: str = STARTER[USER]
+    system: str = _STARTER[SYSTEM]
+    user: str = _STARTER[USER]
     job: str = ""
     errors: tuple[str, ...] = ()
     prompt: Prompt | None = None

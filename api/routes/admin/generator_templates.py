@@ -39,7 +39,7 @@ class Template(BaseModel):
     name: str
     version: str = Field(description="A hash of the texts, in 12 hexadecimal digits.")
     reference: str = Field(description="NAME@VERSION, as in the field `generator_template` of a request.")
-    origin: str = Field(description="`file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator.")
+    origin: str = Field(description="`built-in`; `file`: from REDRAFT_TEMPLATES_DIR; `saved`: by an administrator.")
     system: str
     user: str
     variables: list[str] = Field(description="The names of `vars` that the texts use.")
@@ -130,7 +130,7 @@ def _fields(template: GeneratorTemplate) -> Mapping[str, Any]:
         "name": template.name,
         "version": template.version,
         "reference": template.reference,
-        "origin": "file" if template.is_file else "saved",
+        "origin": template.origin,
         "system": template.texts[SYSTEM],
         "user": template.texts[USER],
         "variables": sorted(template.variables),

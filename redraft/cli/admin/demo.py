@@ -47,7 +47,8 @@ _POEM: dict[str, Any] = {
 # such as an invitation for another day. So each accepted answer follows the instruction. The tiny model needs an
 # example and a short task. It cannot evaluate answers, so checks in code evaluate them. The strategy is `fresh`,
 # because the model would repeat an earlier answer that it sees. With this seed, its first answer wrongly names the
-# place of the example, so the demo shows a second iteration. docs/decisions/0005 has the measurements.
+# place of the example, so the demo shows a second iteration. With the template
+# `short` it is accepted less often. docs/evidence.md and docs/decisions/0005 have the measurements.
 _NO_INVITATION = (
     r"(?i)\d|[\[\]#*:]|\b(mon|tues|wednes|thurs|satur|sun)day\b|\b(today|tonight|tomorrow|yesterday|weekend|noon|morning|rsvp"
     r"|words?|tasks?|instruct\w*|criteri\w*|sentences?|answer\w*|requirements?|required|must|mentions?)\b"
@@ -70,6 +71,7 @@ INVITATION: dict[str, Any] = {
             "only", "It has no other time, and no text but the invitation", "not_regex", _NO_INVITATION, hidden=True
         ),
     ],
+    "generator_template": "standard",
     "revision": {"strategy": "fresh"},
     "stop": {"plateau_patience": 0},
     "iter_max": 4,

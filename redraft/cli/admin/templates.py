@@ -19,23 +19,21 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the fil
 
 @app.add("list")
 def list_all(*, as_json: options.AsJson = False) -> None:
-    """List the templates in REDRAFT_TEMPLATES_DIR and the saved templates, each with its current version."""
+    """List the built-in templates, those in REDRAFT_TEMPLATES_DIR and the saved ones, each with its current version."""
     from redraft.operations.template_lookup import list_templates
 
     with sessions.opened() as services:
         found = list_templates(services)
     if as_json:
         output.write_json({"data": [_data(each) for each in found]})
-    elif found:
-        output.show_table(found, _COLUMNS)
     else:
-        output.say("No generator templates yet. Save one: redraft templates save NAME DIR")
+        output.show_table(found, _COLUMNS)
 
 
 _COLUMNS: "output.Columns[GeneratorTemplate]" = {
     "template": lambda each: each.name,
     "version": lambda each: each.version,
-    "origin": lambda each: "file" if each.is_file else "saved",
+    "origin": lambda each: each.origin,
     "variables": lambda each: ", ".join(sorted(each.variables)),
 }
 
@@ -104,7 +102,7 @@ def _data(template: "GeneratorTemplate") -> dict[str, Any]:
         "name": template.name,
         "version": template.version,
         "reference": template.reference,
-        "origin": "file" if template.is_file else "saved",
+        "origin": template.origin,
         "texts": dict(template.texts),
         "variables": sorted(template.variables),
     }

@@ -257,8 +257,7 @@ class GenerateAnswer(EvaluationFields):
     )
     system_instructions: Text | None = Field(default=None, description="Added to the generator's system prompt.")
     generator_template: TemplateName | None = Field(
-        default=None,
-        description="A template for the generator's prompt, as NAME or NAME@VERSION; null: the built-in one.",
+        default=None, description="NAME or NAME@VERSION. Default: `standard`; of the bundled model: `short`."
     )
     candidates: int = Field(
         default=1,

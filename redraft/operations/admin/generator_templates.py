@@ -59,12 +59,13 @@ def save_template(services: Services, name: str, texts: Mapping[str, str]) -> Ge
     """Store a version of a template, which becomes the current one.
 
     Raises:
-        Conflict: a file has this name.
+        Conflict: a built-in template or a file has this name.
         Invalid: a text is not a valid template (`invalid_template`).
     """
     template = make_template(name, texts)
     if name in services.templates:
-        raise Conflict(f"{name} is a template in REDRAFT_TEMPLATES_DIR; change its file, or choose another name.")
+        origin = services.templates[name].origin
+        raise Conflict(f"{name} is a template of the origin {origin!r}, which cannot be saved: choose another name.")
     with services.database.write() as connection:
         stored.save(connection, name, template.version, template.texts, is_file=False)
     return template
@@ -75,10 +76,12 @@ def delete_template(services: Services, name: str) -> None:
 
     Raises:
         NotFound: there is no such template.
-        Conflict: a file has this name, a job that has not ended uses the template, or a running run names it.
+        Conflict: a built-in template or a file has this name, a job that has not ended uses the template, or a running
+            run names it.
     """
     if name in services.templates:
-        raise Conflict(f"{name} is a template in REDRAFT_TEMPLATES_DIR; remove its folder, and restart the service.")
+        origin = services.templates[name].origin
+        raise Conflict(f"{name} is a template of the origin {origin!r}. Only saved templates can be deleted.")
     with services.database.write() as connection:
         if used_by := [*stored.open_jobs_with(connection, name, limit=1), *_runs_with(connection, name)]:
             words = f"The template {name} is in use by {used_by[0]}; wait until it has ended, or cancel it."

@@ -141,7 +141,8 @@ class Iteration(Resource):
     candidate: int
     generator_model: str | None
     generator_template: str | None = Field(
-        default=None, description="The version of the generator template, as NAME@VERSION; null: the built-in prompt."
+        default=None,
+        description="The version of the generator template, as NAME@VERSION; null: the default, `standard`.",
     )
     answer: str
     feedback_given: str | None

@@ -38,7 +38,7 @@ from redraft.operations.services import Services
 from redraft.operations.steps import context
 from redraft.operations.template_lookup import keep, template_of
 from redraft.operations.tuning_lookup import tuned
-from redraft.prompts.template_files import GeneratorTemplate
+from redraft.prompts.template_files import SHORT, GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
 from redraft.storage.jobs import events, history, jobs
@@ -91,7 +91,7 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     """
     providers = services.providers
     refuse_misread_checks(request.rubric, request.eval_crit)
-    request = with_rendered_texts(services, request, is_row=is_row)
+    request = with_rendered_texts(services, _with_default_template(services, request), is_row=is_row)
     update: dict[str, Any] = {
         "grounding": request.grounds,
         "attachments": attachments.without_data(services.settings, request),
@@ -111,6 +111,16 @@ def normalise(services: Services, request: AnyRequest, *, is_row: bool = False) 
     normal = normal.model_copy(update=tuned(services, normal))
     check_priced(services, normal, normal.limits.max_cost_usd)
     return normal
+
+
+def _with_default_template(services: Services, request: AnyRequest) -> AnyRequest:
+    """Return the request with the template `short` if only the bundled model generates and no template is named."""
+    if not isinstance(request, GenerateAnswer) or request.generator_template or services.settings.local_model:
+        return request
+    if set(resolve_ladder(services.providers, request.model)) != {str(DEFAULT_LOCAL)}:
+        return request
+    # The bundled model writes about long prompts instead of following them: docs/evidence.md
+    return request.model_copy(update={"generator_template": SHORT})
 
 
 def refuse_misread_checks(rubric: Sequence[Criterion] | None, eval_crit: str | None) -> None:

@@ -184,7 +184,7 @@ iterations = sa.Table(
     sa.Column("feedback_given", CleanText),
     # Citations and support, computed without a model; NULL for a job without sources
     sa.Column("grounding", Json),
-    # The version of the generator template, as NAME@VERSION; NULL for the built-in prompt
+    # The version of the generator template, as NAME@VERSION; NULL if the request named none
     sa.Column("generator_template", sa.String(60)),
     sa.Column("created_at", UtcTime, nullable=False, default=DbNow()),
     sa.UniqueConstraint("job_id", "number", "candidate"),

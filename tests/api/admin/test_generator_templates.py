@@ -24,7 +24,9 @@ def test_a_template_is_saved_listed_used_and_previewed(client: httpx2.Client, su
         ["audience"],
         f"brief@{saved['version']}",
     )
-    assert client.get(PATH).json()["data"] == [saved]
+    listed = client.get(PATH).json()["data"]
+    assert listed[0] == saved
+    assert {each["name"]: each["origin"] for each in listed[1:]} == {"short": "built-in", "standard": "built-in"}
     asked = {**REQUEST, "instruct": "Say {{ word }}.", "vars": {"word": "hi", "audience": "Ada"}}
     job = client.post("/v1/generate-answer", json={**asked, "generator_template": "brief"}).json()
     assert (job["request"]["instruct"], job["request"]["vars"]) == ("Say hi.", {"audience": "Ada"})
@@ -61,7 +63,7 @@ def test_only_administrators_change_templates(start_api: Callable[..., ApiServer
     }
     assert answers == {"write": 403, "admin": 200}
     listed = client.get(PATH, headers={"Authorization": f"Bearer {tokens['write']}"})
-    assert [each["name"] for each in listed.json()["data"]] == ["brief"]
+    assert [each["name"] for each in listed.json()["data"]] == ["brief", "short", "standard"]
 
 
 def test_a_template_is_deleted(client: httpx2.Client):
@@ -72,5 +74,5 @@ def test_a_template_is_deleted(client: httpx2.Client):
     client.post(f"/v1/jobs/{job['id']}/cancel")
     assert client.delete(f"{PATH}/brief").status_code == 204
     assert_problem(client.delete(f"{PATH}/brief"), 404, "not_found")
-    assert client.get(PATH).json()["data"] == []
+    assert [each["name"] for each in client.get(PATH).json()["data"]] == ["short", "standard"]
     assert_problem(client.post("/v1/generate-answer", json=asked), 422, "unknown_template")

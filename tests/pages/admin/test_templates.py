@@ -8,10 +8,11 @@ import pytest
 from redraft.operations.admin.generator_templates import save_template
 from redraft.operations.jobs.lifecycle import cancel
 from redraft.operations.services import Services
-from redraft.prompts.template_files import STARTER
+from redraft.prompts.template_files import STANDARD, built_in_templates
 from tests.support.api_server import ApiServer
 
 OWN = {"Sec-Fetch-Site": "same-origin", "Accept": "text/html"}
+STARTER = built_in_templates()[STANDARD].texts
 FORM = {"name": "brief", "system": STARTER["system.j2"] + "Be brief.", "user": STARTER["user.j2"]}
 
 
