@@ -5,6 +5,7 @@ batch is tried again later.
 """
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -79,8 +80,9 @@ class BatchDelivery:
                 self._delay(batch, found.error, **again)
                 _discard(endpoint, batch, found)
             elif found is not None and found.state.is_ended:
-                results.import_results(self._services, endpoint, batch, found)
-                _discard(endpoint, batch, found)
+                batch = self._store_end(batch, found)
+                if results.import_results(self._services, endpoint, batch, found):
+                    _discard(endpoint, batch, found)
             elif found is not None:
                 self._release(batch, self._poll_s, **_facts(found), failures=0, error=None)
         except ProviderError as error:
@@ -103,6 +105,15 @@ class BatchDelivery:
         if batch.is_canceled and not found.state.is_ended and found.state is not BatchState.CANCELING:
             found = CALLS_LOOP.run(endpoint.cancel(batch.provider_batch_id))
         return found
+
+    def _store_end(self, batch: BatchRecord, found: ProviderBatch) -> BatchRecord:
+        """Store that a batch has ended at the provider. From then on, failures delay the import and do not end it."""
+        if (batch.provider_batch_id, batch.provider_status) == (found.id, found.reported_state):
+            return batch
+        with self._services.database.write() as connection:
+            if not batches.change(connection, batch, **_facts(found), failures=0):
+                raise submission.BatchLost
+        return replace(batch, provider_batch_id=found.id, provider_status=found.reported_state, failures=0)
 
     def _handle_error(self, batch: BatchRecord, error: ProviderError) -> None:
         is_sent = batch.provider_batch_id is not None

@@ -57,8 +57,10 @@ class OddLines:
             self.first.append({"number": line.number, "kind": str(line.kind), "text": line.text})
 
 
-def import_results(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, found: ProviderBatch) -> None:
+def import_results(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, found: ProviderBatch) -> bool:
     """Store the results of a batch that has ended at the provider, and end the batch.
+
+    Returns whether each line of the results was the result of a call.
 
     Raises:
         ProviderError: the results could not be transferred. The import can be repeated.
@@ -84,6 +86,7 @@ def import_results(services: Services, endpoint: BatchEndpoint, batch: BatchReco
     facts = {"provider_batch_id": found.id, "provider_status": found.reported_state, "expires_at": found.expires_at}
     evidence = {"odd_lines": odd.first or None, "odd_line_count": odd.count}
     _end(services, batch, error, error=found.error or None, **facts, **evidence)
+    return odd.count == 0
 
 
 def end_without_results(services: Services, batch: BatchRecord, error: ProviderError) -> None:

@@ -5,7 +5,9 @@ prepared. A direct connection sets its timeouts once, and prepares its statement
 """
 
 import time
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
 
 import structlog
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, NullPool, create_engine, event
@@ -26,6 +28,7 @@ _STATEMENT_CLASSES = frozenset({"21", "22", "23", "42", "44", "P0"})
 _TRANSIENT_CLASSES = frozenset({"40", "53", "55"})
 _CANCELED = "57014"
 _DIRECT = "redraft_is_direct"
+_USED_AT = "redraft_used_at"
 # An option of connections. A transaction would add two round trips to a read, and each statement would still see the
 # latest commits. Behind a pooler, only a transaction sets the timeouts
 WITHOUT_TRANSACTION = "redraft_without_transaction"
@@ -127,6 +130,17 @@ def is_autocommit(connection: Connection) -> bool:
     return connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
 
 
+@contextmanager
+def unprepared(connection: Connection) -> Generator[None]:
+    """Execute the statements of the block unprepared, so that PostgreSQL plans each of them for its parameters."""
+    psycopg_connection = cast("Any", connection.connection.driver_connection)
+    threshold, psycopg_connection.prepare_threshold = psycopg_connection.prepare_threshold, None
+    try:
+        yield
+    finally:
+        psycopg_connection.prepare_threshold = threshold
+
+
 def _begin(connection: Connection) -> None:
     if is_autocommit(connection):
         return
@@ -141,7 +155,15 @@ _BEGIN_POOLED = ";".join(["BEGIN", *(f"SET LOCAL {timeout}" for timeout in _TIME
 
 
 def _record_use(_connection: Any, record: ConnectionPoolEntry) -> None:
-    record.info["used_at"] = time.monotonic()
+    record.info[_USED_AT] = time.monotonic()
+
+
+def give_back_idle(connection: Connection) -> None:
+    """Return a connection to its pool, which tests the connection before its next use."""
+    info = connection.info
+    connection.close()
+    # The pool has recorded the return as a use
+    del info[_USED_AT]
 
 
 def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
@@ -149,7 +171,7 @@ def _ping_if_idle(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> 
     # Test only after a pause, because a further round trip for each transaction would cost too much
     import psycopg
 
-    if time.monotonic() - record.info.get("used_at", 0.0) < PING_AFTER_S:
+    if time.monotonic() - record.info.get(_USED_AT, 0.0) < PING_AFTER_S:
         return
     try:
         connection.execute("")

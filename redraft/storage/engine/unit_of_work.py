@@ -46,7 +46,7 @@ class Database:
             self.group_commit = None
         else:
             self.engine = postgresql.make_engine(self.url, pool_size, plans_once=plans_once)
-            self.group_commit = GroupCommit(self.url, self._set_changed)
+            self.group_commit = GroupCommit(self.url, self._set_changed, clock)
         self._reader = self.engine.execution_options(**{postgresql.WITHOUT_TRANSACTION: True})
         # The threads of a process wait for this lock before they write. SQLite's own wait polls, so some threads could
         # wait for very long

@@ -1,6 +1,7 @@
 """Filters and orders lists of jobs."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from pydantic_core import to_json
 
 from redraft.domain.jobs.states import JobKind, Outcome
+from redraft.storage.engine import postgresql
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import ListPosition, is_after_position, is_between, matches
 from redraft.storage.engine.tables import LABELLED, LONG_LABELS, OTHER_KINDS, OUTCOME_GROUP, jobs
@@ -97,14 +99,14 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
 def positions(connection: sa.Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
     """Return the positions of the jobs of a page, and of `extra` further jobs."""
     limit = criteria.limit + extra
-    if criteria.metadata and connection.dialect.name == "postgresql":
-        # The best plan depends on the number of jobs with the labels, which a generic plan does not know
-        connection.execute(sa.text("SET LOCAL plan_cache_mode = force_custom_plan"))
     found: list[ListPosition] = []
-    for part in split_by_order(connection, criteria):
-        query = sa.select(jobs.c.created_at, jobs.c.id).where(*conditions(connection, part))
-        page = in_order(query, newest_first=criteria.newest_first).limit(limit)
-        found += [(row.created_at, row.id) for row in connection.execute(page)]
+    # The best plan depends on the number of jobs with the labels, which a generic plan does not know
+    needs_own_plans = criteria.metadata and connection.dialect.name == "postgresql"
+    with postgresql.unprepared(connection) if needs_own_plans else nullcontext():
+        for part in split_by_order(connection, criteria):
+            query = sa.select(jobs.c.created_at, jobs.c.id).where(*conditions(connection, part))
+            page = in_order(query, newest_first=criteria.newest_first).limit(limit)
+            found += [(row.created_at, row.id) for row in connection.execute(page)]
     return sorted(found, reverse=criteria.newest_first)[:limit]
 
 

@@ -137,3 +137,40 @@ def test_results_that_are_listed_late_are_asked_for_again(
         batches.deliver()
     first = batches.now(run).rounds[0].batches[0]
     assert (first.succeeded, first.failed) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "answers"),
+    [(WRITER, {"content": [Reply(status=403)]}), (JUDGE, {"results": [None, Reply(status=403)]})],
+)
+def test_the_results_of_a_batch_that_was_looked_for_are_asked_for_again(
+    batches: BatchDriver, model_server: ModelServer, model: str, answers: dict[str, Any]
+) -> None:
+    script(model_server, polls=0, answers={"create": [Reply(fault="reset")], **answers})
+    run = batches.start(defaults={"model": model})
+    for _ in range(6):
+        batches.work(run)
+        batches.deliver()
+    first = batches.now(run).rounds[0].batches[0]
+    assert (first.succeeded, first.failed) == (3, 0)
+    batches.ensure_once(run)
+
+
+def test_failures_before_the_end_of_a_batch_do_not_count_against_its_results(
+    batches: BatchDriver, model_server: ModelServer
+) -> None:
+    script(model_server, answers={"read": [None, *[Reply(status=503)] * 12], "content": [Reply(status=404)]})
+    run = batches.start()
+    for _ in range(18):
+        batches.work(run)
+        batches.deliver()
+    first = batches.now(run).rounds[0].batches[0]
+    assert (first.succeeded, first.failed) == (3, 0)
+
+
+def test_the_files_of_a_batch_with_unreadable_results_are_kept(batches: BatchDriver, model_server: ModelServer):
+    script(model_server, foreign=1)
+    run = batches.start()
+    batches.work(run)
+    wait_until(lambda: batches.deliver() or batches.now(run).rounds[0].ended_at is not None)
+    assert len(model_server.files()) == 2

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, text
 
+from redraft.clock import Clock
 from redraft.storage.engine.driver import Statement
 from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.tables import jobs as job_rows
@@ -219,3 +220,29 @@ def test_threads_that_read_changed_tables_are_woken_after_the_commit(
 
     assert group_commit.execute(job.id, build) is not None
     assert database.changed_tables["webhooks"].is_set()
+
+
+class LaterClock(Clock):
+    """A clock that a test sets forward."""
+
+    later_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later_s
+
+
+def test_an_idle_connection_that_the_server_has_closed_is_replaced(
+    database_url: str, database: Database, add_job: Callable[..., JobRecord]
+) -> None:
+    jobs, clock = [add_job(), add_job()], LaterClock()
+    with closing(Database(database_url, clock=clock)) as idle:
+        assert idle.group_commit is not None
+        assert idle.group_commit.execute(jobs[0].id, renaming(jobs[0])) == (2,)
+        with database.read() as connection:
+            others = (
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            assert all(connection.scalars(text(others)))
+        clock.later_s = 60.0
+        assert idle.group_commit.execute(jobs[1].id, renaming(jobs[1])) == (2,)

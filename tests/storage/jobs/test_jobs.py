@@ -4,12 +4,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select, text, update
 
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.states import Outcome, outcome_of
@@ -19,7 +19,7 @@ from redraft.storage.engine.group_commit import GroupCommit
 from redraft.storage.engine.tables import jobs as table
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, due_steps, events, job_lists, jobs, step_claims, transitions
-from redraft.storage.jobs.job_filters import JobFilter
+from redraft.storage.jobs.job_filters import JobFilter, positions
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.step_claims import Claim
 from tests.storage.conftest import job_values
@@ -426,6 +426,16 @@ def test_any_metadata_key_can_be_searched_by(database: Database, add_job: AddJob
     job = add_job(metadata={key: "v"})
     add_job(metadata={"other": "v"})
     assert [row.id for row in page(database, metadata={key: "v"})] == [job.id]
+
+
+def test_postgresql_plans_each_search_by_labels_for_its_labels(make_database_url: Callable[[str], str]):
+    with closing(Database(make_database_url("postgresql"))) as database, database.read() as connection:
+        for number in range(3):
+            positions(connection, JobFilter(metadata={"n": str(number)}))
+            positions(connection, JobFilter(model=f"openai:{number}"))
+        prepared = list(connection.scalars(text("SELECT statement FROM pg_prepared_statements")))
+    assert [each for each in prepared if "jobs.model" in each]
+    assert [each for each in prepared if "jobs.metadata" in each] == []
 
 
 def test_jobs_with_long_and_short_labels_are_in_one_order(database: Database, add_job: AddJob):
