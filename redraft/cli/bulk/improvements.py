@@ -75,6 +75,10 @@ def improve(
     with opening.opened_for("run", run) as (backend, run_id):
         found, rows = _read_run(backend, run_id)
         shared = _shared(found, rows)
+        limits = {"max_in_flight": max_in_flight, "max_cost_usd": max_cost, "delivery": found.delivery}
+        trial = _Trial(backend, found, limits)
+        # The draft costs money, so the limits of the runs are checked first
+        trial.check({})
         job = _find_draft(backend, found, draft) if draft else _draft(backend, found, shared, model, max_cost)
         improvement = _read(job, shared)
         if not as_json:
@@ -83,9 +87,7 @@ def improve(
             _write(adopt, improvement)
             return
         held_out = [row for row in rows if is_held_out(row.custom_id or "")]
-        limits = {"max_in_flight": max_in_flight, "max_cost_usd": max_cost, "delivery": found.delivery}
-        trial = _Trial(backend, found, improvement, limits)
-        code = trial.compare(held_out, job.id, as_json=as_json)
+        code = trial.compare(held_out, improvement, job.id, as_json=as_json)
         output.say(f"To adopt it: redraft runs improve {found.id} --draft {job.id} --adopt better.json", "dim")
         raise typer.Exit(code)
 
@@ -205,14 +207,15 @@ def _write(file: Path, improvement: "Improvement") -> None:
 class _Trial:
     """Runs the old request and the draft on the same rows, one run after the other, and compares the runs."""
 
-    def __init__(self, backend: "Backend", run: "Run", improvement: "Improvement", limits: "Mapping[str, Any]") -> None:
+    def __init__(self, backend: "Backend", run: "Run", limits: "Mapping[str, Any]") -> None:
         self._backend = backend
         self._run = run
-        self._improvement = improvement
         self._limits = limits
         self._code = 0
 
-    def compare(self, held_out: "Sequence[DatasetItem]", draft_id: str, *, as_json: bool) -> "Exit":
+    def compare(
+        self, held_out: "Sequence[DatasetItem]", improvement: "Improvement", draft_id: str, *, as_json: bool
+    ) -> "Exit":
         """Run both requests, print the comparison, and return the exit code."""
         from dataclasses import asdict
 
@@ -222,10 +225,9 @@ class _Trial:
         from redraft.reports.text import print_report
 
         # Both requests are checked before the first run costs anything
-        for changes in (dict[str, Any](), self._improvement.after):
-            self._check(changes)
+        self.check(improvement.after)
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
-        runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", self._improvement.after)]
+        runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", improvement.after)]
         unanswered = [self._unanswered(each, len(rows)) for each in runs]
         fields = [{**self._run.defaults, **row, **self._run.overrides} for row in rows]
         if not all(map(is_decided_by_code, fields)):
@@ -236,7 +238,7 @@ class _Trial:
         tables = self._compared(runs, unanswered)
         if as_json:
             figures = {"runs": runs, "comparison": figures_of(tables)}
-            output.write_json({"draft": draft_id, **asdict(self._improvement), **figures})
+            output.write_json({"draft": draft_id, **asdict(improvement), **figures})
         else:
             print_report(output.stdout(), tables)
         if tables.comparison.n < HELD_OUT_NEEDED:
@@ -244,7 +246,7 @@ class _Trial:
             output.say(f"{words} the test needs at least {HELD_OUT_NEEDED}.", "yellow")
         return Exit(self._code)
 
-    def _check(self, changes: "Mapping[str, Any]") -> None:
+    def check(self, changes: "Mapping[str, Any]") -> None:
         """Raise Invalid if a run with these changes would be refused."""
         from redraft.cli.sessions import check
         from redraft.datasets.items import Merger

@@ -88,11 +88,32 @@ def test_a_long_draft_is_cut_on_the_screen_and_one_over_a_limit_is_refused(
     assert done.code == 2
     assert "must have at most 200000 characters" in done.err
     provider.respond(reply_with({**DRAFT, "resp_format": "x" * 5000, "reasons": "y" * 5000}))
-    before = office.run("runs", "list", "--json").data["data"][0]["id"]
-    done = improve(office, run_id, "--max-in-flight", "0")
-    assert done.code == 2
-    assert done.out.count("(5,000 characters)") == 2
-    assert office.run("runs", "list", "--json").data["data"][0]["id"] == before
+    assert improve(office, run_id).out.count("(5,000 characters)") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--max-in-flight", "0"), "max-in-flight"),
+        (("--max-cost", "0"), "max-cost"),
+        (("--max-cost", "2000000"), "max-cost"),
+        (("--model", "nobody:model"), "nobody"),
+        (("--draft", "job_none"), "job_none"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_the_draft_is_paid(
+    office: Shell, provider: ModelServer, run_id: str, options: tuple[str, str], words: str
+):
+    before = len(provider.requests())
+    done = improve(office, run_id, *options)
+    assert done.code in {2, 5}
+    assert words in done.err
+    assert len(provider.requests()) == before
+
+
+def test_a_job_that_drafts_for_no_run_is_no_draft(office: Shell, provider: ModelServer, run_id: str):
+    office.run("ask", "When?", "--crit", "True.", "--detach")
+    assert f"is no draft for {run_id}" in improve(office, run_id, "--draft", "latest").err
 
 
 def test_a_draft_that_has_not_ended_is_named_so(
@@ -118,6 +139,28 @@ def test_a_run_of_given_answers_is_refused(office: Shell, provider: ModelServer,
     done = improve(office, run)
     assert (done.code, len(provider.requests())) == (2, before)
     assert "only evaluates given answers" in done.err
+
+
+@pytest.mark.parametrize(
+    ("ids", "defaults", "row", "words"),
+    [
+        ([each for each in IDS if not is_held_out(each)][:2], {"rubric": RUBRIC}, {}, "No row is held out."),
+        (IDS[:2], {}, {"rubric": RUBRIC, "resp_format": "Short."}, "so there is no common text to improve"),
+        (IDS, {"rubric": [{**RUBRIC[0], "check": {"kind": "contains", "value": "long"}}]}, {}, "was accepted, so"),
+    ],
+    ids=["too_few_rows", "nothing_to_improve: no common text", "nothing_to_improve: all accepted"],
+)
+def test_a_run_without_anything_to_improve_is_refused(
+    office: Shell, provider: ModelServer, tmp_path: Path, ids: list[str], defaults: Any, row: Any, words: str
+):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({"custom_id": each, "instruct": "When?", **row}) for each in ids))
+    provider.respond(reply_with(DRAFT))
+    fields = json.dumps({**defaults, "iter_max": 1})
+    run = office.run("eval", str(rows), "--defaults", fields, "--json").data["run"]["id"]
+    done = improve(office, run)
+    provider.respond(None)
+    assert (done.code, words in done.err) == (2, True), done.err
 
 
 def test_a_run_by_batches_is_tried_by_batches(
