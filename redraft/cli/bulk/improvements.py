@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from redraft.cli.backends.opening import Backend
     from redraft.cli.exit_codes import Exit
     from redraft.domain.bulk.improvements import Improvement, SharedRequest
+    from redraft.domain.bulk.run_requests import CreateRun
     from redraft.operations.bulk.datasets import DatasetItem
     from redraft.operations.bulk.run_resources import Run
     from redraft.operations.jobs.resources import Job
@@ -87,7 +88,7 @@ def improve(
             _write(adopt, improvement)
             return
         held_out = [row for row in rows if is_held_out(row.custom_id or "")]
-        code = trial.compare(held_out, improvement, job.id, as_json=as_json)
+        code = trial.compare(held_out, improvement, job, as_json=as_json)
         output.say(f"To adopt it: redraft runs improve {found.id} --draft {job.id} --adopt better.json", "dim")
         raise typer.Exit(code)
 
@@ -214,7 +215,7 @@ class _Trial:
         self._code = 0
 
     def compare(
-        self, held_out: "Sequence[DatasetItem]", improvement: "Improvement", draft_id: str, *, as_json: bool
+        self, held_out: "Sequence[DatasetItem]", improvement: "Improvement", draft: "Job", *, as_json: bool
     ) -> "Exit":
         """Run both requests, print the comparison, and return the exit code."""
         from dataclasses import asdict
@@ -227,18 +228,21 @@ class _Trial:
         # Both requests are checked before the first run costs anything
         self.check(improvement.after)
         rows = [{**(row.fields or {}), "custom_id": row.custom_id, "vars": row.vars or {}} for row in held_out]
-        runs = [self._conduct(rows, "old request"), self._conduct(rows, "draft", improvement.after)]
+        runs = [
+            self._conduct(rows, "old request", draft),
+            self._conduct(rows, "draft", draft, improvement.after),
+        ]
         unanswered = [self._unanswered(each, len(rows)) for each in runs]
         fields = [{**self._run.defaults, **row, **self._run.overrides} for row in rows]
         if not all(map(is_decided_by_code, fields)):
             output.say("An evaluator sees the request, so the old request evaluates the answers of both runs again.")
             answers = [self._answers(rows, each) for each in runs]
             names = ("answers by the old request", "answers by the draft")
-            runs = [self._conduct(each, name) for each, name in zip(answers, names, strict=True)]
+            runs = [self._conduct(each, name, draft) for each, name in zip(answers, names, strict=True)]
         tables = self._compared(runs, unanswered)
         if as_json:
             figures = {"runs": runs, "comparison": figures_of(tables)}
-            output.write_json({"draft": draft_id, **asdict(improvement), **figures})
+            output.write_json({"draft": draft.id, **asdict(improvement), **figures})
         else:
             print_report(output.stdout(), tables)
         if tables.comparison.n < HELD_OUT_NEEDED:
@@ -260,7 +264,11 @@ class _Trial:
         return {"dataset_id": dataset_id, "name": f"{self._run.name}, {name}"[:500], **layers, **self._limits}
 
     def _conduct(
-        self, rows: "Sequence[Mapping[str, Any]]", name: str, changes: "Mapping[str, Any] | None" = None
+        self,
+        rows: "Sequence[Mapping[str, Any]]",
+        name: str,
+        draft: "Job",
+        changes: "Mapping[str, Any] | None" = None,
     ) -> str:
         """Run rows with the settings of the old run and with changes. Return the id of the run."""
         from io import BytesIO
@@ -277,6 +285,9 @@ class _Trial:
         text = b"".join(to_json(row) + b"\n" for row in rows)
         dataset, _ = backend.import_dataset(BytesIO(text), f"{run.name}, held out", None, "jsonl", {})
         request: CreateRun = check(CreateRun, self._body(dataset.id, name, changes or {}))
+        if known := self._find_finished(request, draft):
+            output.say(f"{known}: {len(rows)} held-out rows, {name}, from an earlier trial of this draft", "dim")
+            return known
         started: list[str] = []
 
         def begin() -> str:
@@ -286,9 +297,25 @@ class _Trial:
 
         code = conduct(backend, begin, lambda run_id: exit_of_run(backend.get_run(run_id), ()))
         if code == Exit.INTERRUPTED:
+            output.say(
+                f"To repeat the trial without its finished runs: redraft runs improve {run.id} --draft {draft.id}"
+            )
             raise typer.Exit(code)
         self._code = max(self._code, code)
         return started[0]
+
+    def _find_finished(self, request: "CreateRun", draft: "Job") -> str | None:
+        """Return the equal run of an interrupted trial of this draft if all its items succeeded."""
+        from redraft.cli.bulk.finished_runs import exit_of_run
+        from redraft.cli.exit_codes import Exit
+
+        wanted = request.model_dump(include={"name", "dataset_id", "defaults", "overrides", "delivery", "repeat"})
+        for run in self._backend.list_runs(None, _PAGE)[0]:
+            is_equal = all(getattr(run, name) == value for name, value in wanted.items())
+            is_later = run.created_at >= draft.created_at
+            if is_equal and is_later and run.status == "succeeded" and exit_of_run(run, ()) == Exit.OK:
+                return run.id
+        return None
 
     def _unanswered(self, run_id: str, rows: int) -> list[str]:
         """Return the rows of a run without an answer. Raises Invalid if there is no answer at all."""

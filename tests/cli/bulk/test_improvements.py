@@ -68,6 +68,9 @@ def test_a_draft_that_helps_is_compared_on_held_out_rows_and_adopted_by_a_person
     assert (adopted.code, len(provider.requests())) == (0, before)
     assert json.loads(file.read_text()) == {"resp_format": WORDS}
     assert "- One sentence.\n+ One sentence that names the year." in adopted.out
+    # The trial of a draft is not paid twice
+    again = improve(office, run_id, "--draft", done.data["draft"], "--json")
+    assert (again.data["runs"], len(provider.requests())) == (done.data["runs"], before)
     assert improve(office, run_id, "--draft", done.data["runs"][0]).code == 5
     assert "All rows of the run are held out" in improve(office, done.data["runs"][0]).err
 
