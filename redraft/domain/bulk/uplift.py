@@ -107,7 +107,7 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     yields = yields_of(evaluated)
     revisions = _revisions(yields[1:])
     words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged))
-    words += (_describe_price(revisions), *independent) if revised else ()
+    words += (_describe_price(yields, revisions), *independent) if revised else ()
     return Uplift(
         n=len(pairs),
         revised=revised,
@@ -216,19 +216,31 @@ def _describe_gain(n: int, revised: int, gain: Mean | None, parts: tuple[Part, P
         return (f"None of {count(n, 'item')} went beyond iteration 1: there is no revision to evaluate.",)
     helped, hurt, unchanged = parts
     counts = f"Helped: {helped.count}, {format_share(helped.share)}. Hurt: {hurt.count}, {format_share(hurt.share)}."
+    meaning = "Helped: the returned answer has a higher score than the first one; hurt: a lower one."
     return (
-        f"{revised} of {count(n, 'item')} went beyond iteration 1.",
+        f"{_answer(gain)} {revised} of {count(n, 'item')} went beyond iteration 1.",
         describe_difference("mean score of the returned answers", gain, than="that of the first answers"),
-        f"{counts} Unchanged: {unchanged.count}.",
+        f"{counts} Unchanged: {unchanged.count}. {meaning}",
     )
 
 
-def _describe_price(revisions: Revisions) -> str:
+def _answer(gain: Mean | None) -> str:
+    """Say in one sentence whether iterating helped."""
+    if gain is None or gain.low is None or gain.high is None:
+        return "There are too few items to tell whether iterating helped."
+    if gain.low > 0:
+        return "Yes, the scores rose."
+    return "No, the scores fell." if gain.high < 0 else "No effect on the scores is shown."
+
+
+def _describe_price(yields: Sequence[IterationYield], revisions: Revisions) -> str:
     new, cost, each = revisions.newly_accepted, revisions.cost_usd, revisions.cost_per_accepted_usd
     price = "an unknown amount" if cost is None else dollars(cost)
     accepted = f"brought {count(new, 'more accepted answer')}" if new else "brought no more accepted answer"
     per_answer = f", {dollars(each)} for each" if each is not None and new > 1 else ""
-    return f"The iterations after the first {accepted} and cost {price}{per_answer}."
+    before, all_accepted = yields[0].accepted, yields[-1].accepted
+    totals = f" ({all_accepted} instead of {before})" if new else ""
+    return f"The iterations after the first {accepted}{totals} and cost {price}{per_answer}."
 
 
 def _describe_backing(backing: Backing) -> str:

@@ -117,6 +117,18 @@ def test_of_one_row_there_is_a_difference_without_an_interval():
     assert "of 1 row: from so few no interval can be computed" in found.words[1]
 
 
+@pytest.mark.parametrize(
+    ("items", "answer"),
+    [
+        (many("row", 30, 0.5, 0.9), "Yes, the scores rose."),
+        (many("row", 30, 0.5, 0.5, 0.5), "No effect on the scores is shown."),
+        ([looped("a", 0.5, 0.75)], "There are too few items to tell whether iterating helped."),
+    ],
+)
+def test_the_first_sentence_answers_whether_iterating_helped(items: list[ItemOutcome], answer: str):
+    assert measure_uplift(items).words[0].startswith(f"{answer} {len(items)} of ")
+
+
 def test_without_a_revision_there_is_no_gain_to_measure():
     assert measure_uplift(many("row", 50, 0.9)).words == (
         "None of 50 items went beyond iteration 1: there is no revision to evaluate.",
