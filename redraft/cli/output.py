@@ -31,6 +31,7 @@ _PIPED_WIDTH = 400
 _PADDING = 3
 # The last column has free text, which may be cut. Other columns are dropped until the last has this width
 _LAST_COLUMN_WIDTH = 24
+_ID_CHARS_MIN = 12
 
 NONE = "-"
 """The text of a table cell without a value."""
@@ -208,13 +209,13 @@ def show_table(items: Iterable[Item], columns: Columns[Item], droppable: Sequenc
     console.print(table)
 
 
-def short_ids(ids: Iterable[str], least: int = 12) -> dict[str, str]:
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
     """Map each id to its shortest unique beginning, without a prefix such as `job_`. On a pipe, ids stay whole."""
     bare = {each: each.partition("_")[2] for each in ids}
     if not stdout().is_terminal:
         return {each: each for each in bare}
     longest = max(map(len, bare.values()), default=0)
-    lengths = range(least, longest + 1)
+    lengths = range(_ID_CHARS_MIN, longest + 1)
     length = next((n for n in lengths if len({each[:n] for each in bare.values()}) == len(bare)), longest)
     return {each: short[:length] for each, short in bare.items()}
 

@@ -76,11 +76,6 @@ class Report:
     cost_max_usd: Decimal | None = Decimal(0)
     unpriced_models: list[str] = field(default_factory=list[str])
 
-    def check_usable(self) -> None:
-        """Raise Invalid with the first errors if no row is valid (code `no_good_rows`)."""
-        if not self.good:
-            raise no_good_rows(self.errors)
-
     def add(self, item: Item, calls: int, cost: Cost) -> None:
         self.good += 1
         self.kinds[item.kind.value] += 1
@@ -111,10 +106,8 @@ def _without_field(error: FieldError) -> str:
     return error.detail.removeprefix(f"{error.pointer[1:]}: ")
 
 
-def check(
-    reader: RowReader, merger: Merger, *, calls_of: CallsOf, cost_of: CostOf, errors_max: int = ERRORS_SHOWN
-) -> Report:
-    """Read a dataset once, and report the jobs of a run over it. The report has at most `errors_max` invalid rows.
+def check(reader: RowReader, merger: Merger, *, calls_of: CallsOf, cost_of: CostOf) -> Report:
+    """Read a dataset once, and report the jobs of a run over it. The report has the first invalid rows.
 
     Raises Invalid if the file as a whole is not readable, or has no rows.
     """
@@ -126,7 +119,7 @@ def check(
             item = merger.item(row)
         if isinstance(item, Item):
             report.add(item, calls_of(item.request), cost_of(item.request))
-        elif isinstance(item, BadRow) and len(report.errors) < max(1, errors_max):
+        elif isinstance(item, BadRow) and len(report.errors) < ERRORS_SHOWN:
             report.errors.append(item)
     columns = reader.columns
     report.digest, report.rows, report.duplicates = reader.digest, reader.seen, reader.duplicates

@@ -5,7 +5,7 @@ from base64 import b64decode
 import pytest
 
 from redraft.datasets.items import Merger
-from redraft.datasets.reports import Cost, check
+from redraft.datasets.reports import Cost, check, no_good_rows
 from redraft.errors import Invalid
 from tests.datasets.reading import bad, good, items_of, reader_of, row_of, told
 
@@ -74,7 +74,7 @@ def test_e07_utf_16_of_spreadsheets():
 def test_e07_another_encoding_is_named_with_its_line_and_byte():
     report = check(reader_of(SHIFT_JIS, "sjis.jsonl"), Merger(), calls_of=lambda _: 1, cost_of=lambda _: Cost(None))
     with pytest.raises(Invalid, match=r"Line 1: The row is not UTF-8: its byte 15 is 0x93") as caught:
-        report.check_usable()
+        raise no_good_rows(report.errors)
     assert caught.value.code == "no_good_rows"
 
 
@@ -134,7 +134,7 @@ def test_rows_in_an_object_are_no_row(name: str):
     content = b'{"data":[{"question":"a"},{"question":"b"}]}'
     report = check(reader_of(content, name), Merger(), calls_of=lambda _: 1, cost_of=lambda _: Cost(None))
     with pytest.raises(Invalid, match="send the array that stands under 'data' alone"):
-        report.check_usable()
+        raise no_good_rows(report.errors)
 
 
 @pytest.mark.parametrize(

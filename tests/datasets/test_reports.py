@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from redraft.datasets.items import ItemRequest, Merger
-from redraft.datasets.reports import Cost, Report, UnusedColumn, check
+from redraft.datasets.reports import Cost, Report, UnusedColumn, check, no_good_rows
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import Invalid
 from tests.datasets.reading import reader_of
@@ -46,7 +46,6 @@ def test_a_table_is_told_whole():
         (6, "invalid_row"),
     ]
     assert (report.calls_max, report.cost_max_usd) == (2, Decimal("0.50"))
-    report.check_usable()
 
 
 def test_samples_are_normal_requests():
@@ -79,7 +78,7 @@ def test_so_many_errors_are_shown():
 def test_a_dataset_without_a_good_row_is_refused():
     report = report_of("[1]\n{}", file_format="jsonl")
     with pytest.raises(Invalid, match=r"No row can be used. Line 1: The row is no JSON object") as caught:
-        report.check_usable()
+        raise no_good_rows(report.errors)
     assert [error.detail[:7] for error in caught.value.errors] == ["Line 1:", "Line 2:"]
 
 

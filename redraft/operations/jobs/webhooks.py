@@ -16,6 +16,8 @@ from redraft.settings import Settings
 from redraft.storage.bulk import runs
 from redraft.storage.jobs import webhooks
 
+_PAGE = 50
+
 
 class DeliveryLine(WebhookDelivery):
     """A delivery in the list of all jobs and runs."""
@@ -60,14 +62,14 @@ def list_deliveries(services: Services, owner_id: str) -> list[WebhookDelivery]:
 
 
 def latest_deliveries(
-    services: Services, *, only_failed: bool = False, cursor: str | None = None, limit: int = 50
+    services: Services, *, only_failed: bool = False, cursor: str | None = None
 ) -> tuple[list[DeliveryLine], str | None]:
     """The newest deliveries of all jobs and runs, and the cursor of the next page. Raises Invalid for a bad cursor."""
     after = read_cursor(cursor)
     with services.database.read() as connection:
-        found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=limit)
-    lines = [DeliveryLine(**delivery_resource(each).model_dump(), receiver=each.receiver) for each in found[:limit]]
-    return lines, next_cursor(found, limit)
+        found = webhooks.latest(connection, only_failed=only_failed, after=after, limit=_PAGE)
+    lines = [DeliveryLine(**delivery_resource(each).model_dump(), receiver=each.receiver) for each in found[:_PAGE]]
+    return lines, next_cursor(found, _PAGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,14 +121,14 @@ class AnthropicProvider:
         emitter.finish(reply.text)
         return reply
 
-    def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
+    def reply_in(self, body: Mapping[str, Any], answer: Answer) -> ChatReply:
         """Return the reply in an answer from a batch. Raises the same errors as `send`.
 
         A paused turn is incomplete, because a batch cannot continue it.
         """
         if answer.status >= 300 or not isinstance(answer.body, dict):
             error = failure_of_answer(self._access.vendor, answer)
-            self._memory.adapt(error, body, limit_origin=limit_origin or self._access.limit_origin)
+            self._memory.adapt(error, body, limit_origin=self._access.limit_origin)
             raise error
         return read_reply(self._access.vendor, [answer])
 

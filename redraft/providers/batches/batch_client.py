@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
-from redraft.domain.calls.conversation import LimitOrigin
 from redraft.errors import ProviderError, ProviderErrorCode
 from redraft.providers.batches.batch_endpoint import (
     BatchLimits,
@@ -129,7 +128,7 @@ class BatchClient(ABC):
         """See `BatchEndpoint.lines`."""
         return read_lines(path, call_ids, self._vendor, self.result_in)
 
-    def reply(self, line: BatchLine, body: Mapping[str, Any], limit_origin: LimitOrigin | None = None) -> ChatReply:
+    def reply(self, line: BatchLine, body: Mapping[str, Any]) -> ChatReply:
         """See `BatchEndpoint.reply`."""
         if line.kind is LineKind.CANCELED:
             raise NotExecuted("canceled", "The batch was canceled before this request was executed.")
@@ -141,7 +140,7 @@ class BatchClient(ABC):
         if line.kind is LineKind.FAILED:
             error = failure_of_answer(self._vendor, line.answer)
             raise NotExecuted(cast("ProviderErrorCode", error.code), error.message, response=error.response)
-        return self._provider.reply_in(body, line.answer, limit_origin)
+        return self._provider.reply_in(body, line.answer)
 
     async def newest_first(self, since: datetime) -> AsyncIterator[ProviderBatch]:
         """Yield the batches that were created after a time, in the order of the provider: the newest first."""

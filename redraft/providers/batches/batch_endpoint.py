@@ -12,7 +12,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from redraft.domain.calls.conversation import LimitOrigin
 from redraft.providers.shared.failures import Answer
 from redraft.providers.shared.protocol import ChatReply
 
@@ -256,13 +255,12 @@ class BatchEndpoint(Protocol):
         """
         ...
 
-    def reply(self, line: BatchLine, body: Mapping[str, Any], limit_origin: LimitOrigin | None = None) -> ChatReply:
+    def reply(self, line: BatchLine, body: Mapping[str, Any]) -> ChatReply:
         """Return the reply in a line, by the same rules as for a live reply.
 
         Args:
             line: a line whose `kind.is_result` is true.
             body: the body of the request.
-            limit_origin: see `Provider.send`.
 
         Raises:
             ProviderError: as `Provider.send` does. A request that was not executed raises `NotExecuted`.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import structlog
 
-from redraft.domain.calls.conversation import LimitOrigin
 from redraft.errors import ProviderError
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
 from redraft.providers.shared.protocol import ChatReply
@@ -40,9 +39,7 @@ class BatchProvider(Protocol):
 
     def connection(self) -> Connection: ...
 
-    def reply_in(
-        self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None
-    ) -> ChatReply: ...
+    def reply_in(self, body: Mapping[str, Any], answer: Answer) -> ChatReply: ...
 
 
 @dataclass(frozen=True, slots=True)

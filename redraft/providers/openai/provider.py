@@ -110,18 +110,18 @@ class OpenAIProvider:
         emitter.finish(reply.text)
         return reply
 
-    def reply_in(self, body: Mapping[str, Any], answer: Answer, limit_origin: LimitOrigin | None = None) -> ChatReply:
+    def reply_in(self, body: Mapping[str, Any], answer: Answer) -> ChatReply:
         """Return the reply in an answer from a batch. Raises the same errors as `send`."""
         if answer.status >= 300 or not isinstance(answer.body, dict):
             error = failure_of_answer(self._access.vendor, answer)
-            self._learn(error, body, limit_origin)
+            self._learn(error, body)
             raise error
         return self._read(body, answer)
 
     def connection(self) -> Connection:
         return self._ready().connection
 
-    def _learn(self, error: ProviderError, body: Mapping[str, Any], origin: LimitOrigin | None) -> None:
+    def _learn(self, error: ProviderError, body: Mapping[str, Any], origin: LimitOrigin | None = None) -> None:
         origin = origin or self._access.limit_origin
         self._memory.adapt(error, body, limit_name=self._limit_name, limit_origin=origin)
 
