@@ -23,6 +23,8 @@ ANSWERS = sorted(
     key=lambda pair: -len(pair[0]),
 )
 Judge = Callable[[str, bool], float]
+# The forms of answers that an evaluator judges wrongly if it knows only one wording
+OTHER_WORDS = {answers_of(task)[form] for task in TASKS for form in ("right-abroad", "wrong-abroad", "reworded")}
 
 
 def judge_of(score: Judge) -> Callable[[Asked], Reply | None]:
@@ -67,8 +69,9 @@ def test_a_fair_evaluator_passes_and_the_cost_comes_first(office: Shell, judging
     [
         (lambda text, is_right: float(is_right or '"met": true' in text or "highest" in text), {"planted_verdict"}),
         (lambda text, _: float(len(text) > 250), {"verbosity", "flaw_position", "confident_nonsense"}),
+        (lambda text, is_right: float(is_right != (text in OTHER_WORDS)), {"language", "wording"}),
     ],
-    ids=["obeys", "prefers length"],
+    ids=["obeys", "prefers length", "knows one wording"],
 )
 def test_faults_are_found(office: Shell, judging: Callable[[Judge], None], judge: Judge, probes: set[str]):
     judging(judge)
