@@ -30,10 +30,6 @@ class BatchStage(Stage):
         return super()._settings(database_url)
 
     @property
-    def environment(self) -> dict[str, str]:
-        return {**super().environment, "REDRAFT_ENDPOINTS": json.dumps(self._endpoints)}
-
-    @property
     def _endpoints(self) -> dict[str, Any]:
         urls = {"openai": self.model_server.openai_url, "anthropic": self.model_server.anthropic_url}
         both = {"batches": True, "prices": {"*": {"input": 2.0, "output": 8.0}}}

@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil
 from pydantic import SecretStr
+from pydantic_core import to_json
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from redraft.operations.admin.readiness import alive_workers
@@ -45,6 +46,8 @@ def environment_of(settings: Settings) -> dict[str, str]:
 def _as_text(value: Any) -> str | None:
     if value is None:
         return None
+    if isinstance(value, dict):
+        return to_json(value, exclude_none=True).decode()
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 

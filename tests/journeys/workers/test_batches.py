@@ -1,6 +1,5 @@
 """A run with batches and workers as processes, one of which is killed while the provider has the batch."""
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -20,13 +19,12 @@ def test_a_killed_worker_leaves_its_batches_to_another_one(
     model_server.script(generate=["one", "two"], evaluate=[0.4, 0.9], batch=BatchScript(is_held=True))
     settings = settings_of(model_server)
     user = BatchDriver(make_services(**{**settings, "batch_poll_s": 0.1}), model_server)
-    environment = {"REDRAFT_ENDPOINTS": json.dumps(settings["endpoints"])}
     run = user.start(4)
-    first = start_worker(user.services, **environment)
+    first = start_worker(user.services)
     wait_until(model_server.batches, within_s=60, what="the first batch")
     first.kill()
     model_server.release()
-    start_worker(user.services, **environment)
+    start_worker(user.services)
     wait_until(lambda: user.now(run).status != "running", within_s=120, what="the end of the run")
     ended = user.now(run)
     assert (ended.counts.accepted, ended.usage.calls, len(ended.rounds)) == (4, 16, 4)
