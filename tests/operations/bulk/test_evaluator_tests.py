@@ -16,8 +16,8 @@ from tests.operations.driving import Driver
 JUDGE = ("openai:judge", "criteria")
 
 
-def run_test(driver: Driver, *evaluators: str) -> Run:
-    data = b"".join(json.dumps(row).encode() + b"\n" for row in probe_rows(tasks=2, panel=evaluators))
+def run_test(driver: Driver, *evaluators: str, probes: int | None = None) -> Run:
+    data = b"".join(json.dumps(row).encode() + b"\n" for row in probe_rows(tasks=2, panel=evaluators)[:probes])
     return work_off(driver, start(driver, data, defaults=defaults_of_test(evaluators, "criteria")))
 
 
@@ -25,10 +25,10 @@ def run_test(driver: Driver, *evaluators: str) -> Run:
 def test_the_latest_test_counts_and_its_failures_are_told(driver: Driver, model_server: ModelServer):
     model_server.script(evaluate=[0.0])
     assert evaluator_tests.warnings_about(driver.services, [JUDGE]) == []
-    older = run_test(driver, "openai:judge")
+    older = run_test(driver, "openai:judge", probes=2)
     version = driver.services.profiles.get("criteria").version
     model_server.script(generate=["a"], evaluate=[0.9])
-    newer, other = run_test(driver, "openai:judge"), run_test(driver, "openai:a", "openai:b")
+    newer, other = run_test(driver, "openai:judge"), run_test(driver, "openai:a", "openai:b", probes=2)
     found = evaluator_tests.list_tests(driver.services)
     assert [(each.run_id, each.evaluator, each.profile, each.profile_version) for each in found] == [
         (other.id, "openai:a + openai:b", "criteria", version),
