@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page
 
 from tests.pages.accessibility import Axe
@@ -57,12 +58,14 @@ class Tour:
 
     def __init__(self, page: Page, base_url: str) -> None:
         self._page, self._base_url, self._axe = page, base_url, Axe()
+        # Each page begins as the last one ended, because each change draws the page again
+        self._looks = [("light", PHONE), ("light", DESK), ("dark", DESK), ("dark", PHONE)]
+        self._scheme, self._size = "", {}
+        self._show_as(*self._looks[0])
         self.found: list[str] = []
 
     def go(self, name: str, path: str, prepare: Callable[[Page], object] | None = None) -> None:
         page = self._page
-        page.emulate_media(color_scheme="light")
-        page.set_viewport_size(PHONE)  # pyright: ignore[reportArgumentType]
         response = page.goto(self._base_url + path)
         assert response, path
         assert response.status < 500, path
@@ -71,14 +74,22 @@ class Tour:
         self.found += [f"{name}, closed: {each}" for each in page.evaluate(_LAYOUT)]
         page.evaluate(_OPEN)
         self.found += [f"{name}: {each}" for each in page.evaluate(_LAYOUT)]
-        # Only the colours differ between the themes. In the order that changes the fewest things between two looks
-        for scheme, size in (("light", PHONE), ("light", DESK), ("dark", DESK), ("dark", PHONE)):
-            page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
-            page.set_viewport_size(size)  # pyright: ignore[reportArgumentType]
+        for scheme, size in self._looks:
+            self._show_as(scheme, size)
             if (width := page.evaluate("document.documentElement.scrollWidth")) > size["width"]:
                 self.found.append(f"{name} is {width} wide at {size['width']}")
-            found = [*(self._axe.of_structure(page) if scheme == "light" else []), *self._axe.of_colours(page)]
+            # Only the colours differ between the themes
+            found = self._axe.of_structure(page) if scheme == self._looks[0][0] else []
+            found += self._axe.of_colours(page)
             self.found += [f"{name} at {size['width']}, {scheme}: {each}" for each in found]
+        self._looks.reverse()
+
+    def _show_as(self, scheme: str, size: dict[str, int]) -> None:
+        if scheme != self._scheme:
+            self._page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
+        if size != self._size:
+            self._page.set_viewport_size(size)  # pyright: ignore[reportArgumentType]
+        self._scheme, self._size = scheme, size
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +109,7 @@ def tour(browser: Browser) -> Iterator[Callable[..., Tour]]:
         def start(base_url: str) -> Tour:
             context = browser.new_context()
             context.add_init_script(_NO_STREAMS)
+            context.add_init_script(AXE_SCRIPT)
             stack.callback(context.close)
             page = context.new_page()
             page.set_default_timeout(patient(10_000))
