@@ -41,8 +41,10 @@ structlog.configure(
     ]
 )
 
-# Rooms of tests that start processes of their own.
-_SLOW = frozenset({"chaos", "deploy", "embedded", "journeys", "local", "mcp", "packages", "rules", "simulation"})
+# Rooms of tests that start processes of their own, and the longest test of a browser.
+_SLOW = frozenset(
+    {"chaos", "deploy", "embedded", "journeys", "local", "mcp", "packages", "rules", "simulation", "test_every_page.py"}
+)
 
 # Read by what HTTP clients use; a check of the settings parses every certificate in them.
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -232,9 +234,10 @@ def start_worker() -> Iterator[Callable[..., WorkerProcess]]:
 
 
 @pytest.fixture(autouse=True)
-def _level_of_logs() -> Iterator[None]:
-    """Restore the level, because a command in the process of the tests changes it."""
+def _restored_logs() -> Iterator[None]:
+    """Restore what a command in the process of the tests changes: it logs to an output that the test has closed."""
     root = logging.getLogger()
-    level = root.level
+    level, handlers = root.level, list(root.handlers)
     yield
     root.setLevel(level)
+    root.handlers[:] = handlers
