@@ -15,7 +15,7 @@ from redraft.domain.text.prompt_framing import frame
 from redraft.domain.text.visible_text import visible
 from redraft.prompts.evaluation import object_schema
 from redraft.prompts.templates import render_template
-from redraft.prompts.text_templates import TemplateFault, has_placeholders, names_in
+from redraft.prompts.text_templates import TemplateFault, expressions_in, has_placeholders
 
 _TASK = Path(__file__).parent / "improve" / "task.j2"
 ROWS_SHOWN = 6
@@ -71,7 +71,7 @@ def read_draft(reply: Any, shared: SharedRequest) -> Improvement:
     found = read_improvement(reply, shared)
     for name, old, new in found.texts:
         try:
-            is_same = names_in(new) == names_in(old)
+            is_same = expressions_in(new) == expressions_in(old)
         except TemplateFault as fault:
             raise ValueError(f"`{name}` {fault}.") from None
         if not is_same:

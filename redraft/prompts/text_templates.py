@@ -151,6 +151,15 @@ def _names_in(source: str) -> frozenset[str]:
     return frozenset(members | meta.find_undeclared_variables(tree))
 
 
+def expressions_in(source: str) -> frozenset[str]:
+    """Return the expressions that a text shows or tests. Raises TemplateFault as `names_in` does."""
+    if not names_in(source):
+        return frozenset()
+    tree = _parsed(source)
+    shown = {repr(node) for node in tree.find_all(nodes.Expr) if not isinstance(node, nodes.TemplateData)}
+    return frozenset(shown | {f"if {node.test!r}" for node in tree.find_all(nodes.If)})
+
+
 class _Part(str):
     """A text that remains the same object when a template shows it."""
 

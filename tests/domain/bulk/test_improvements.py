@@ -133,6 +133,8 @@ def test_a_model_may_evaluate_unless_all_criteria_are_checks():
         ({**SAME, "instruct": "Tell of tea."}, "placeholders of the old text"),
         ({**SAME, "resp_format": "As {{ what }}."}, "placeholders of the old text"),
         ({**SAME, "resp_format": "As {{ what."}, "is no template"),
+        ({**SAME, "instruct": "Tell of {{ what.__class__ }}."}, "placeholders of the old text"),
+        ({**SAME, "instruct": "Tell of {{ what }}{% if what %}, which is hot{% endif %}."}, "placeholders of"),
         ({**SAME, "resp_format": "x" * 200_001}, "`resp_format`: must have at most 200000 characters"),
         ({**SAME, "rubric": [{"id": "tone", "text": "x" * 200_001}]}, "`rubric`: criterion 'tone': must have at most"),
         ({**SAME, "rubric": {}}, "`rubric` is no list"),
