@@ -1,4 +1,4 @@
-"""Starts and resumes runs, and watches them until they end or the user presses Ctrl-C."""
+"""Starts and resumes runs, and watches them until they end or a signal comes."""
 
 import select
 import signal
@@ -24,6 +24,7 @@ from redraft.operations.bulk.run_resources import Run
 if TYPE_CHECKING:
     from redraft.cli.backends.opening import Backend
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _POLL_EVERY_S = 0.3
 _POLL_SELDOM_S = 5.0
 # The pause is this multiple of the duration of the last query, because queries of large runs take longer
@@ -44,6 +45,13 @@ def conduct(
         run_id = begin()
         with run_view() as show:
             _watch(backend, run_id, keep_alive, show, interruption)
+        if interruption.signal == signal.SIGTERM:
+            words = (
+                "Terminated, but the run is not canceled. To continue it, or to watch it if other workers execute it:"
+            )
+            output.say(f"{words} redraft eval --resume {run_id}", "yellow")
+            # The default handler ends this process at once, as a supervisor expects
+            signal.raise_signal(signal.SIGTERM)
         if interruption.has_come and not (cancels and backend.cancels):
             output.say(f"The run continues. To watch it again: redraft runs watch {run_id}", "yellow")
             return Exit.INTERRUPTED
@@ -64,18 +72,22 @@ def end(backend: "Backend", run_id: str, wanted: Wanted) -> Exit:
 
 
 class _Interruption(AbstractContextManager["_Interruption"]):
-    """Turns Ctrl-C into a flag that the loop of `_watch` checks, so that Ctrl-C never interrupts a query.
+    """Records Ctrl-C or SIGTERM for the loop of `_watch`, so that a signal never interrupts a query.
 
-    A second Ctrl-C ends this process by the signal itself, which a shell reports as 130. The embedded broker and
+    A second signal ends this process by the signal itself, which a shell reports as 130. The embedded broker and
     worker end with this process (`redraft/embedded/parent_death.py`).
     """
 
     def __init__(self) -> None:
-        self.has_come = False
+        self.signal: int | None = None
+
+    @property
+    def has_come(self) -> bool:
+        return self.signal is not None
 
     def __enter__(self) -> Self:
         self._received, self._sent = socket.socketpair()
-        self._before = signal.getsignal(signal.SIGINT)
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,23 +96,24 @@ class _Interruption(AbstractContextManager["_Interruption"]):
         self._sent.close()
 
     def listen(self) -> None:
-        _handle(self._on_signal)
+        _handle(dict.fromkeys(_SIGNALS, self._on_signal))
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.has_come = True
-        _handle(signal.SIG_DFL)
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+        _handle(dict.fromkeys(_SIGNALS, signal.SIG_DFL))
         # Python resumes `select` after a signal handler (PEP 475), so a byte on the socket ends the wait
         self._sent.send(b"!")
 
     def wait(self, seconds: float) -> None:
-        """Wait for this time, or until the user presses Ctrl-C."""
+        """Wait for this time, or until a signal comes."""
         select.select([self._received], [], [], seconds)
 
 
-def _handle(handler: Any) -> None:
+def _handle(handlers: Mapping[signal.Signals, Any]) -> None:
     # Python accepts signal handlers in the main thread only
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _watch(

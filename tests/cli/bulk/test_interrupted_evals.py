@@ -51,6 +51,19 @@ def test_ctrl_c_once_cancels_keeps_what_has_ended_and_says_how_to_go_on(office: 
     assert len(provider.requests(case="r0")) == asked
 
 
+def test_sigterm_ends_at_once_and_says_how_the_run_goes_on(office: Shell, provider: ModelServer) -> None:
+    command = start(office, provider)
+    os.kill(command.pid, signal.SIGTERM)
+    assert command.wait() == -signal.SIGTERM
+    run = office.run("runs", "list", "--json").data["data"][0]
+    assert (run["status"], run["counts"]["canceled"]) == ("running", 0)
+    assert (
+        f"not canceled. To continue it, or to watch it if other workers execute it: redraft eval --resume {run['id']}"
+        in (" ".join(command.stderr.split()))
+    )
+    office.run("runs", "cancel", run["id"])
+
+
 def test_ctrl_c_twice_leaves_at_once_whatever_it_waits_for(
     staffed: tuple[Services, ModelServer], office: Shell, provider: ModelServer
 ) -> None:
