@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from redraft.domain.calls.conversation import Chat
-from redraft.domain.calls.model_names import parse_model
+from redraft.domain.calls.conversation import Chat, LimitOrigin
+from redraft.domain.calls.model_names import FREE_PROVIDER, parse_model
 from redraft.domain.jobs.job_errors import TRUNCATED, job_error
 from redraft.domain.jobs.states import Step
 from redraft.domain.text.answer_stream import AnswerStream
@@ -192,6 +192,8 @@ def _succeeded(services: Services, planned: PlannedCall, reply: ChatReply, secon
 
 
 def _failed(services: Services, planned: PlannedCall, error: ProviderError, seconds: float | None) -> Outcome:
+    if error.code == TRUNCATED:
+        error.reword(f"{error.message} {truncation_advice(planned.chat)}")
     unusable = error if isinstance(error, UnusableReply) else None
     # A call that was not executed has no usage. The usage of other failed calls is unknown
     unknown = _NOTHING if isinstance(error, NotExecuted) else Usage()
@@ -230,6 +232,14 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
         model=str(planned.chat.model),
         cut=cut,
     )
+
+
+def truncation_advice(chat: Chat) -> str:
+    """Return what to do if the reply to a chat was truncated."""
+    setting = (chat.limit_origin or LimitOrigin()).setting
+    # The default limit of a verdict of the local model is fixed, so no setting raises it
+    is_fixed = setting.startswith("REDRAFT_") and chat.model.provider == FREE_PROVIDER
+    return "Choose another model." if is_fixed else f"Raise {setting}."
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -117,7 +117,7 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
         return None
     has_text = bool(answer_in(text).strip())
     failures: dict[Finish, tuple[ProviderErrorCode, str]] = {
-        Finish.CUT: ("output_truncated", truncation(vendor, has_text=has_text)),
+        Finish.CUT: ("output_truncated", truncation(has_text=has_text)),
         Finish.CONTEXT_FULL: ("context_too_long", "The reply was cut: prompt and reply fill the model's context."),
         Finish.FILTERED: (
             "content_filtered",
@@ -134,15 +134,11 @@ def finish_failure(vendor: Vendor, reason: str | None, text: str) -> tuple[Provi
     return failure and (failure[0], vendor.redact(failure[1]))
 
 
-def truncation(vendor: Vendor, *, has_text: bool) -> str:
-    """Return the message for a truncated reply."""
-    # A local evaluator has a fixed limit, so the message names no setting for it
-    is_local = vendor.url_setting == "REDRAFT_LOCAL_MODEL"
-    of_evaluator = "choose another evaluator model" if is_local else "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS (evaluator)"
-    advice = f"Raise sampling.max_output_tokens (generator) or {of_evaluator}."
+def truncation(*, has_text: bool) -> str:
+    """Return the message for a truncated reply. The caller of the model knows which setting raises the limit."""
     if has_text:
-        return f"The reply was cut off at the output limit. {advice}"
-    return f"The reply was truncated before text: all of the output limit went into reasoning. {advice}"
+        return "The reply was cut off at the output limit."
+    return "The reply was truncated before text: all of the output limit went into reasoning."
 
 
 def checked_key(key: str, vendor: Vendor) -> str:

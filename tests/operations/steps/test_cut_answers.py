@@ -105,7 +105,7 @@ def test_a_job_fails_only_when_no_iteration_brought_a_whole_answer(
         assert job.error is not None
         assert (job.error["code"], job.error["iteration"]) == ("output_truncated", 2)
         assert job.error["detail"].startswith("No whole answer in 2 iterations: ")
-        assert "sampling.max_output_tokens" in job.error["detail"]
+        assert "at the output limit. Raise sampling.max_output_tokens. The limit was" in job.error["detail"]
     else:
         assert job.result is not None
         assert (job.result["final_answer"], job.result["total_iterations"]) == ("GOOD", 2)
