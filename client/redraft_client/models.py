@@ -264,6 +264,7 @@ class CriterionRate(ResponseModel):
     not_met: int
     first: Estimate | None = None
     returned: Estimate | None = None
+    texts: int = 1
 
 
 class CriterionRow(ResponseModel):
@@ -1110,6 +1111,7 @@ class RunFacts(ResponseModel):
     finished_at: str | None = None
     models: list[str] = []
     evaluator_models: list[str] = []
+    has_only_checks: bool = False
     score_threshold: float | None = None
     iter_max: int | None = None
     cost_usd: str | None = None

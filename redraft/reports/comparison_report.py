@@ -1,15 +1,15 @@
 """Builds the report of a comparison, section by section. It never reports an insignificant difference as equality."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.phrases import count, format_p
+from redraft.domain.statistics.estimates import Mean
 from redraft.domain.text.control_characters import one_line
 from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.run_report import facts_of, run_report
 from redraft.reports.tables import AnyTables, ComparisonTables, RunFacts, RunTables
-from redraft.reports.wording import DASH
 
 _NAMES_MAX = 50
 _NAMES_CHARS = 1500
@@ -41,15 +41,9 @@ def comparison_report(tables: ComparisonTables) -> Report:
 def _headline(found: Comparison) -> tuple[Figure, ...]:
     p = found.mcnemar_p
     has_scores = found.wins + found.ties + found.losses > 0
-    rows = (
-        wording.row("Pass rate", found.pass_rate, wording.points),
-        wording.row("Mean score", found.score, wording.change),
-    )
+    differences = ("Pass rate", found.pass_rate, wording.points), ("Mean score", found.score, wording.change)
     return (
-        *(
-            Figure(name, value, "no interval: too few rows" if span == DASH else f"95 % interval {span}")
-            for name, value, span in rows
-        ),
+        *(_difference(*each) for each in differences),
         Figure(
             "Wins, ties, losses",
             f"{found.wins} / {found.ties} / {found.losses}",
@@ -60,6 +54,13 @@ def _headline(found: Comparison) -> tuple[Figure, ...]:
             f"+{len(found.newly_passing)} / -{len(found.newly_failing)}",
             "no row to compare" if p is None else f"newly passing, newly failing; McNemar's exact test: {format_p(p)}",
         ),
+    )
+
+
+def _difference(name: str, difference: Mean | None, written: Callable[[float | None], str]) -> Figure:
+    name, value, span = wording.row(name, difference, written)
+    return Figure(
+        name, value, wording.paired_interval(difference, span) if difference else "no row with a verdict in both runs"
     )
 
 

@@ -64,7 +64,7 @@ def facts_of(facts: RunFacts) -> tuple[tuple[str, str], ...]:
         ("Status", facts.status),
         ("Dataset", facts.dataset_name + version),
         ("Model", wording.listed(facts.models)),
-        ("Evaluator", wording.listed(facts.evaluator_models)),
+        ("Evaluator", "checks only" if facts.has_only_checks else wording.listed(facts.evaluator_models)),
         ("Threshold", _BY_ROW if facts.score_threshold is None else f"{facts.score_threshold:g}"),
         ("iter_max", iter_max if facts.iter_max is None else str(facts.iter_max)),
         ("Created", wording.moment(facts.created_at)),
@@ -207,7 +207,8 @@ def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
         return None
     rows = tuple(
         (
-            rate.text,
+            rate.id,
+            _text_of(rate),
             f"{number(rate.not_met)} of {number(rate.judged)}",
             wording.share(rate.first),
             wording.share(rate.returned),
@@ -218,8 +219,13 @@ def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
     words = "The criterion that most returned answers do not meet comes first."
     if len(rates) > len(rows):
         words += f" {len(rows)} of {len(rates)} criteria are shown."
-    headers = ("Criterion", "Not met", "Met at first", "Met at the end", _INTERVAL)
+    headers = ("Criterion", "Text", "Not met", "Met at first", "Met at the end", _INTERVAL)
     return Section("criteria", "Criteria", (words,), (Table("Answers by criterion", headers, rows, numeric=False),))
+
+
+def _text_of(rate: CriterionRate) -> str:
+    text = DASH if rate.text == rate.id else rate.text
+    return text if rate.texts == 1 else f"{text} (one of {number(rate.texts)} texts)"
 
 
 def _advice(report: RunReport) -> Section:

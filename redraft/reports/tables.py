@@ -24,7 +24,8 @@ class RunFacts:
     dataset_version: str | None = None
     finished_at: datetime | None = None
     models: tuple[str, ...] = ()  # The generators
-    evaluator_models: tuple[str, ...] = ()
+    evaluator_models: tuple[str, ...] = ()  # Empty if the rubrics of all rows have only checks
+    has_only_checks: bool = False
     score_threshold: float | None = None  # The threshold of all items; None if they have different thresholds
     iter_max: int | None = None  # The limit of all items; None if they have different limits or generate no answers
     cost_usd: Decimal | None = None  # The cost of all calls, without those of deleted jobs; None if a price is unknown

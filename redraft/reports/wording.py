@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from redraft.domain.bulk.comparison_metrics import Metric, Unit
-from redraft.domain.bulk.phrases import dollars, percent
+from redraft.domain.bulk.phrases import count, dollars, format_change, format_points, format_score, percent
 from redraft.domain.statistics.estimates import Correlation, Estimate, Mean
 
 DASH = "\N{EN DASH}"
@@ -13,18 +13,16 @@ DASH = "\N{EN DASH}"
 _Interval = Mean | Correlation | None
 
 
-# The functions below add 0.0, because this turns -0.0 into 0.0
 def score(value: float | None) -> str:
-    return DASH if value is None else f"{round(value, 3) + 0.0:.3f}"
+    return DASH if value is None else format_score(value)
 
 
 def change(value: float | None) -> str:
-    return DASH if value is None else f"{round(value, 3) + 0.0:+.3f}"
+    return DASH if value is None else format_change(value)
 
 
 def points(value: float | None) -> str:
-    """Format a difference of shares."""
-    return DASH if value is None else f"{round(value * 100, 1) + 0.0:+.1f} points"
+    return DASH if value is None else format_points(value)
 
 
 def share(estimate: Estimate | None) -> str:
@@ -48,11 +46,16 @@ def row(name: str, mean: _Interval, written: Callable[[float | None], str] = sco
 
 
 def metric(found: Metric) -> tuple[str, str]:
-    """Format both values of a metric, and their difference with its interval."""
+    """Format both values of a metric, and their difference with its interval and the number of rows behind it."""
     value, difference = _UNITS[found.unit]
-    interval = span(found.difference, difference)
-    words = "no interval: too few rows" if interval == DASH else f"95 % interval {interval}"
+    words = paired_interval(found.difference, span(found.difference, difference), _PAIRED[found.unit])
     return f"{value(found.baseline)} → {value(found.new)}", f"{difference(found.difference.value)}, {words}"
+
+
+def paired_interval(difference: Mean, interval: str, what: str = "verdict") -> str:
+    """Describe the interval of a paired difference. Rows that lack the figure in one of the runs do not count."""
+    words = "no interval: too few rows" if interval == DASH else f"95 % interval {interval}"
+    return f"{words}; only the {count(difference.clusters, 'row')} with a {what} in both runs"
 
 
 def _signed(written: Callable[[float], str]) -> Callable[[float], str]:
@@ -96,6 +99,7 @@ def listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) or DASH
 
 
+_PAIRED: Mapping[Unit, str] = {"share": "verdict", "score": "verdict", "usd": "known cost", "seconds": "known time"}
 # How a value and a difference of each unit are written
 _UNITS: Mapping[Unit, tuple[Callable[[float], str], Callable[[float], str]]] = {
     "share": (percent, points),

@@ -15,6 +15,7 @@ from redraft.reports.html import (
     render_body,
     render_html,
 )
+from redraft.reports.wording import score
 from tests.domain.bulk.outcomes import CENT, RUNS, looped, many
 from tests.reports.pages import Page
 from tests.reports.sheets import (
@@ -66,7 +67,7 @@ def test_pictures_have_names_and_tables_beside_them():
         assert {f"{key}-title", f"{key}-desc"} <= set(page.ids)
     assert text.count("<svg") == 4
     assert text.count('role="img"') == 4
-    assert "77.8 %" in page.text
+    assert "77.7 %" in page.text
 
 
 def test_the_figures_are_those_of_the_report():
@@ -74,7 +75,7 @@ def test_the_figures_are_those_of_the_report():
     page = Page(render_html(tables)).text
     mean = tables.report.final_score
     assert mean
-    assert f"Mean score {mean.value:.3f} 95 % interval {mean.low:.3f} to {mean.high:.3f}" in page
+    assert f"Mean score {score(mean.value)} 95 % interval {score(mean.low)} to {score(mean.high)}" in page
     for first, final in zip(tables.report.first_scores, tables.report.final_scores, strict=True):
         row = f"{first.low:.1f} to {first.high:.1f} {first.count} {final.count}"
         assert (row in page) is bool(first.count or final.count)
@@ -85,7 +86,7 @@ def test_examples_stand_side_by_side_with_question_verdict_and_gap():
     text = Page(render_html(replace(run_tables(), examples=EXAMPLES))).text
     assert "slow-0000 Question Which river?" in text
     first, returned = (
-        text.index(words) for words in ("Iteration 1: score 0.500, not accepted", "Iteration 2, returned: score 0.850")
+        text.index(words) for words in ("Iteration 1: score 0.50, not accepted", "Iteration 2, returned: score 0.85")
     )
     assert first < text.index("First.") < returned < text.index("Second.")
     assert "Reasoning It names the river. Gap Gives the length: No length." in text

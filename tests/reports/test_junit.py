@@ -63,7 +63,7 @@ def test_each_item_is_a_test_case():
     assert _outcome(looped("a", 0.5, 0.6)) == (
         "failure",
         "iteration_limit",
-        "Not accepted: score 0.600, threshold 0.8; iteration limit; by iteration: 0.500, 0.600.",
+        "Not accepted: score 0.60, threshold 0.8; iteration limit; by iteration: 0.50, 0.60.",
     )
     assert _outcome(failed("a", "refused", error_words="No.")) == ("error", "refused", "No.")
     assert _outcome(failed("a", None)) == ("error", "failed", "The item is failed.")
@@ -83,7 +83,7 @@ def test_a_missing_verdict_is_no_failure():
 
 def test_an_answer_that_ended_early_says_why():
     item = looped("a", 0.5, stop_reason="error", error_words="The provider is away.")
-    assert _outcome(item)[2] == ("Not accepted: score 0.500, threshold 0.8; a step failed. The provider is away.")
+    assert _outcome(item)[2] == ("Not accepted: score 0.50, threshold 0.8; a step failed. The provider is away.")
 
 
 def test_repeats_have_names_of_their_own_and_gates_are_a_suite():

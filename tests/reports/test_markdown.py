@@ -66,7 +66,7 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
     text = render_markdown(run_tables())
     seen, folded = text.split("<details><summary>More figures</summary>")
     assert seen.startswith("## Report: Nightly\n\n")
-    assert "| **Pass rate** | 77.8 % | 95 % interval 63.7 % to 87.5 %; 35 of 45 items evaluated |" in seen
+    assert "| **Pass rate** | 77.7 % | 95 % interval 63.7 % to 87.4 %; 35 of 45 items evaluated |" in seen
     assert "- ❌ **Pass rate**: Not passed: 35 of 47 items accepted" in seen
     assert "### Did iterating help?" in seen
     assert "- iter\\_max 2: iteration 3 was reached by 10 items" in seen
@@ -79,8 +79,7 @@ def test_an_example_is_a_table_of_its_answers():
     text = render_markdown(replace(run_tables(), examples=EXAMPLES))
     assert "#### slow-0000\n\n**Question:** Which river?" in text
     assert (
-        "| Iteration 1: score 0.500, not accepted | Iteration 2, returned: score 0.850, accepted |\n| --- | --- |"
-        in text
+        "| Iteration 1: score 0.50, not accepted | Iteration 2, returned: score 0.85, accepted |\n| --- | --- |" in text
     )
     assert "| **Answer:** First. | **Answer:** Second. |" in text
     assert "| ✗ Gives the length: No length. |" in text

@@ -16,7 +16,6 @@ from api.pages.parts.rendering import address, page, pages_router, see_other
 from redraft.domain.bulk.comparison_metrics import Metric
 from redraft.domain.bulk.criteria_comparison import ComparedCriterion
 from redraft.domain.bulk.row_alignment import Change
-from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_listing, runs
 from redraft.operations.bulk.comparison_matrix import RUNS_MAX, Matrix, RowQuery, Sort, compare_runs
@@ -134,16 +133,17 @@ def _shown(request: Request, matrix: Matrix | None, query: RowQuery) -> dict[str
 
 def _criterion(request: Request, found: ComparedCriterion) -> dict[str, Any]:
     """Return the counts and differences of a criterion in words, with links to the rows behind them."""
-    name = found.text[:STATEMENT_CHARS]
-    rows = [(became, address(request, criterion=name, became=became, change=None, after=None)) for became in _BECAME]
+    chosen = {"criterion": found.id, "change": None, "after": None}
+    rows = [(became, address(request, became=became, **chosen)) for became in _BECAME]
     numbers = (len(found.newly_not_met), len(found.newly_met))
     words = [(rate, wording.share(rate.returned)) if rate else None for rate in found.rates]
     changes = [
         each and f"{wording.points(each.value)} ({wording.span(each, wording.points)})" for each in found.differences
     ]
     return {
+        "id": found.id,
         "text": found.text,
-        "items": urlencode({"not_met": name}),
+        "items": urlencode({"not_met": found.id}),
         "rates": list(zip(words, [None, *changes], strict=True)),
         "changed": [(number, *each) for number, each in zip(numbers, rows, strict=True) if number],
     }
@@ -184,10 +184,10 @@ def _diffs(sides: Sequence[tuple[Run, Side | None]]) -> list[tuple[Run, ShownDif
     return [(run, compare_answers(first.answer, side.answer)) for run, side in sides[1:] if side and side.answer]
 
 
-def _criteria(sides: Sequence[Side | None]) -> list[tuple[str, list[Any]]]:
+def _criteria(sides: Sequence[Side | None]) -> list[tuple[str, str, list[Any]]]:
     """Each criterion with its result in each run, in the order of the first run that has it."""
     by_side = [
         {each.id: each for each in side.evaluation.criteria} if side and side.evaluation else {} for side in sides
     ]
     texts = {name: each.text or each.id for criteria in by_side for name, each in criteria.items()}
-    return [(words, [criteria.get(name) for criteria in by_side]) for name, words in texts.items()]
+    return [(name, words, [criteria.get(name) for criteria in by_side]) for name, words in texts.items()]

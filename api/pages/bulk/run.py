@@ -14,9 +14,8 @@ from api.dependencies import ContextOf, ServicesOf
 from api.http.parameters import NUMBER_MAX
 from api.pages.bulk.run_forms import read_resume
 from api.pages.parts.forms import FormOf
-from api.pages.parts.rendering import address, page, pages_router, see_other
+from api.pages.parts.rendering import address, confirm_page, page, pages_router, see_other
 from api.routes.bulk.run_results import ItemStatus
-from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.domain.statistics.estimates import share
 from redraft.errors import Conflict
 from redraft.operations.admin.readiness import alive_workers
@@ -68,13 +67,13 @@ def _report(services: Services, run_id: str) -> tuple[Markup, list[tuple[str, st
     """Render the report, with links from criteria, errors and examples to the items. Also return its sections."""
     items = f"/runs/{run_id}/items"
     tables = run_tables(services, run_id)
-    failing = {rate.text for rate in tables.report.criteria if rate.not_met}
+    failing = {rate.id for rate in tables.report.criteria if rate.not_met}
 
     def row(name: str) -> str:
         return _link(items, row=_REPEAT.sub("", name))
 
-    def criterion(text: str) -> str | None:
-        return _link(items, not_met=text[:STATEMENT_CHARS]) if text in failing else None
+    def criterion(name: str) -> str | None:
+        return _link(items, not_met=name) if name in failing else None
 
     def error(code: str) -> str:
         return _link(items, error_code=code)
@@ -139,6 +138,19 @@ class Places:
         if found.items and found.has_later:
             self.later = address(request, after=found.items[-1].number, before=None, at=self.last)
         self.start = address(request, after=None, before=None, at=None)
+
+
+@router.get("/cancel")
+def ask_to_cancel(request: Request, services: ServicesOf, run_id: str) -> Response:
+    run = runs.get_run(services, run_id)
+    open_items = run.counts.queued + run.counts.running
+    words = (
+        f"{open_items:,} of {run.counts.total:,} items have not ended; they are canceled. The other items keep their "
+        "results. Resume starts the canceled items later."
+    )
+    return confirm_page(
+        request, "Cancel this run?", words, "Cancel the run", [("/runs", "Runs"), (f"/runs/{run_id}", run.name)]
+    )
 
 
 @router.post("/cancel")

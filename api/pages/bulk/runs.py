@@ -13,6 +13,7 @@ from redraft.domain.jobs.job_defaults import ITER_MAX, SCORE_THRESHOLD
 from redraft.errors import Invalid
 from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import datasets, run_listing, runs
+from redraft.operations.bulk.datasets import Dataset
 from redraft.operations.bulk.run_previews import StartPreview
 from redraft.operations.services import Services
 
@@ -20,6 +21,8 @@ router = pages_router("/runs")
 
 _PAGE = 20
 _CHOICES = 100
+_CRITERIA = frozenset({"eval_crit", "rubric"})
+_DEFAULTS = _CRITERIA | {"instruct", "resp_format", "iter_max", "score_threshold", "model", "evaluator_model"}
 _START = {"iter_max": str(ITER_MAX), "score_threshold": str(SCORE_THRESHOLD), "repeat": "1", "max_in_flight": "32"}
 
 
@@ -72,7 +75,20 @@ def _new_run(
     # The list contains only the newest datasets
     if chosen and all(each.id != chosen for each in known):
         known = [datasets.get_dataset(services, chosen), *known]
+    chosen_dataset = next((each for each in known if each.id == chosen), known[0] if known else None)
     models = services.settings.model or "", services.settings.evaluator_model or ""
     offered = [each.id.removesuffix("*") for each in list_models(services) if each.is_ready]
     shown: dict[str, Any] = {"datasets": known, "models": models, "offered": offered, "token": new_token()}
-    return page(request, "runs/new.html", status, form=form, preview=preview, seen=seen, **shown)
+    names = _set_by_rows(chosen_dataset)
+    is_open = any(name in form.errors or (form.text(name) and name not in _START) for name in names)
+    of_rows: dict[str, Any] = {"chosen": chosen_dataset, "of_rows": names, "is_open": is_open}
+    return page(request, "runs/new.html", status, form=form, preview=preview, seen=seen, **shown, **of_rows)
+
+
+def _set_by_rows(dataset: Dataset | None) -> list[str]:
+    """Return the fields of the form that a column of the dataset fills."""
+    used = set(dataset.columns.get("used", {})) if dataset else set[str]()
+    if used & _CRITERIA:
+        # A row with a rubric needs no criteria in words, and vice versa
+        used |= _CRITERIA
+    return [name for name in FIELDS if name in used and name in _DEFAULTS]

@@ -7,9 +7,11 @@ from fastapi import Query, Request, Response
 from markupsafe import Markup
 
 from api.dependencies import ServicesOf
-from api.pages.parts.rendering import address, page, pages_router, see_other
+from api.pages.parts.rendering import address, confirm_page, page, pages_router, see_other
 from api.pages.parts.trend_charts import Column, draw_shares
+from redraft.domain.bulk.phrases import format_score
 from redraft.operations.schedules import run_schedules as schedules
+from redraft.operations.schedules.run_schedules import Schedule
 from redraft.operations.schedules.trends import ScheduledRun, view_schedule
 
 router = pages_router("/runs/schedules")
@@ -46,7 +48,7 @@ def _draw(key: str, title: str, runs: Sequence[ScheduledRun], values: dict[str, 
     columns = [
         Column(
             run.tick.tick.strftime("%H:%M" if is_one_day else "%m-%d"),
-            f"{values[run.line.id]:.2f}",
+            format_score(values[run.line.id]),
             {"accepted": values[run.line.id]},
         )
         for run in runs
@@ -61,10 +63,28 @@ def pause_schedule(services: ServicesOf, schedule_id: str) -> Response:
     return see_other(f"/runs/schedules/{schedule_id}")
 
 
+@router.get("/{schedule_id}/resume")
+def ask_to_resume(request: Request, services: ServicesOf, schedule_id: str) -> Response:
+    schedule = view_schedule(services, schedule_id).schedule
+    words = f"it starts a run at each time of {schedule.cron} (UTC) again, and each run makes calls that cost money."
+    return confirm_page(request, "Resume this schedule?", words, "Resume", _steps(schedule), kind="primary")
+
+
 @router.post("/{schedule_id}/resume")
 def resume_schedule(services: ServicesOf, schedule_id: str) -> Response:
     schedules.resume_schedule(services, schedule_id)
     return see_other(f"/runs/schedules/{schedule_id}")
+
+
+@router.get("/{schedule_id}/delete")
+def ask_to_delete(request: Request, services: ServicesOf, schedule_id: str) -> Response:
+    schedule = view_schedule(services, schedule_id).schedule
+    words = "it starts no further runs. Its runs are kept. This cannot be undone."
+    return confirm_page(request, "Delete this schedule?", words, "Delete permanently", _steps(schedule))
+
+
+def _steps(schedule: Schedule) -> list[tuple[str, str]]:
+    return [("/runs", "Runs"), ("/runs/schedules", "Schedules"), (f"/runs/schedules/{schedule.id}", schedule.name)]
 
 
 @router.post("/{schedule_id}/delete")

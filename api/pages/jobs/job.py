@@ -1,7 +1,6 @@
 """The pages of a job, one for each tab: answer, iterations, calls, events and request."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -26,7 +25,7 @@ from redraft.operations.admin.installation import list_models
 from redraft.operations.bulk import evaluator_tests
 from redraft.operations.evaluation.ratings import Rating
 from redraft.operations.jobs import queries, views
-from redraft.operations.jobs.resources import Call
+from redraft.operations.jobs.resources import Call, Job
 from redraft.operations.jobs.views import HistoryView
 from redraft.operations.services import Services
 
@@ -142,13 +141,12 @@ def answer_tab(
         form=form,
         labels=LABELS,
         models=list_models(services),
-        evaluator_warnings=_evaluator_warnings(services, view.job.request),
+        evaluator_warnings=_evaluator_warnings(services, view.job),
     )
 
 
-def _evaluator_warnings(services: Services, request: Mapping[str, Any]) -> list[str]:
-    evaluator = " + ".join(request["evaluation"]["panel"]) or request["evaluator_model"]
-    return evaluator_tests.warnings_about(services, [(evaluator, request["profile"])])
+def _evaluator_warnings(services: Services, job: Job) -> list[str]:
+    return evaluator_tests.warnings_about(services, [(" + ".join(job.evaluators), job.request["profile"])])
 
 
 def iterations_tab(request: Request, view: HistoryView, form: Filled = _EMPTY, status: int = 200) -> Response:

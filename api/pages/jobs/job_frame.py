@@ -70,7 +70,7 @@ def job_page(
         running_since=job.created_at + timedelta(milliseconds=view.facts.idle_ms),
         step_words=STEPS.get(job.progress.step or ""),
         generators=_models(job.request.get("model")),
-        evaluators=job.request.get("evaluation", {}).get("panel") or _models(job.request.get("evaluator_model")),
+        evaluators=job.evaluators,
         can_continue=has_ended(job) and job.kind == JobKind.GENERATE_ANSWER,
         has_ended=has_ended(job),
         **context,

@@ -65,7 +65,7 @@ def _without_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
 def _settings(job: Job) -> Iterator[tuple[str, str]]:
     request = job.request
     yield "Generator", _listed(request.get("model"), " → ")
-    yield "Evaluator", _listed(request.get("evaluation", {}).get("panel") or request.get("evaluator_model"), ", ")
+    yield "Evaluator", _listed(job.evaluators, ", ") or "checks only"
     yield "Profile", request.get("profile") or ""
     yield "Maximum iterations", str(job.progress.iter_max) if job.kind == JobKind.GENERATE_ANSWER else ""
     yield "Threshold", f"{request['score_threshold']:g}"

@@ -94,7 +94,7 @@ def show_criteria(request: Request, services: ServicesOf) -> Response:
     pairs = filters_of(request.query_params.multi_items())
     rates = job_lists.rate_criteria(services, read_filter(pairs))
     others = [pair for pair in pairs if pair[0] not in {"not_met", "sort", "order", "limit"}]
-    links = {each.statement: f"/jobs?{urlencode([*others, ('not_met', each.statement)])}" for each in rates.counts}
+    links = {each.id: f"/jobs?{urlencode([*others, ('not_met', each.id)])}" for each in rates.counts}
     view: dict[str, Any] = {"chips": chips(request), "quick": quick_chips(request, services), "links": links}
     return page(request, "jobs/criteria.html", rates=rates, filters=urlencode(pairs), **view)
 

@@ -5,7 +5,8 @@ from decimal import Decimal
 
 from markupsafe import Markup, escape
 
-from redraft.domain.bulk.phrases import format_score
+from redraft.domain.bulk.phrases import format_score, format_threshold
+from redraft.domain.bulk.phrases import percent as format_share
 from redraft.domain.text.control_characters import reveal
 
 _CENT, _COST_SHOWN_MIN = Decimal("0.01"), Decimal("0.0001")
@@ -78,6 +79,14 @@ def breakable(name: str) -> Markup:
 
 def score(value: float | None) -> str:
     return UNKNOWN if value is None else format_score(value)
+
+
+def threshold(value: float | None) -> str:
+    return UNKNOWN if value is None else format_threshold(value)
+
+
+def percent(part: int, whole: int) -> str:
+    return format_share(part / whole) if whole else UNKNOWN
 
 
 def count(value: int | None) -> str:

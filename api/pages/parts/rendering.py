@@ -20,6 +20,7 @@ from api.http.security_headers import PAGE_POLICY
 from api.pages.parts import filters, job_words
 from api.pages.parts.rendered_answers import RENDERED_CHARS_MAX, evidence_of, render_answer
 from redraft.domain.admin.scopes import Scope
+from redraft.domain.bulk.phrases import format_change
 
 FOLDER = Path(__file__).parent.parent
 STATIC = FOLDER / "static"
@@ -119,6 +120,17 @@ def asset(name: str) -> Markup:
     return Markup('{}="/static/{}?v={}" integrity="{}"').format(attribute, name, digest, integrity)
 
 
+def confirm_page(
+    request: Request, title: str, words: str, verb: str, steps: Sequence[tuple[str, str]], kind: str = "danger"
+) -> HTMLResponse:
+    """Ask before an action, which a POST to the same address executes.
+
+    `steps` are the breadcrumbs; the last step is the page to return to. `kind` is the class of the button.
+    """
+    asked = {"title": title, "words": words, "verb": verb, "steps": steps, "back": steps[-1][0], "kind": kind}
+    return page(request, "confirm.html", asked=asked)
+
+
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     made = Environment(
@@ -129,11 +141,11 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=filters.shown,
     )
-    names = ("ago", "duration", "usd", "score", "count", "clip", "since", "breakable", "offset", "elapsed")
+    names = ("ago", "duration", "usd", "score", "threshold", "percent", "count", "clip", "since", "breakable")
     job_names = ("agreements", "ending", "repeats_criteria", "criteria_words", "beside_criteria")
     known: dict[str, Any] = made.filters
-    known |= {name: getattr(filters, name) for name in names}
-    known["querystring"] = querystring
+    known |= {name: getattr(filters, name) for name in (*names, "offset", "elapsed")}
+    known |= {"querystring": querystring, "change": format_change}
     known |= {name: getattr(job_words, name) for name in job_names}
     known_everywhere: dict[str, Any] = made.globals
     known_everywhere |= {"asset": asset, "address": address, "version": version("redraft")}

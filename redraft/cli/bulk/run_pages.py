@@ -10,7 +10,7 @@ from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
 from redraft.cli.output import NONE
 from redraft.domain.bulk.outcomes import item_outcome
-from redraft.domain.bulk.phrases import format_score
+from redraft.domain.bulk.phrases import format_score, percent
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
 
@@ -39,7 +39,7 @@ def status(state: str, stop_reason: str | None = None) -> Text:
 
 def _accepted(run: Run) -> str:
     rate = share(run.counts.accepted, run.counts.succeeded)
-    return NONE if rate is None else f"{rate.value * 100:.0f} %"
+    return NONE if rate is None else percent(rate.value)
 
 
 def show_run(run: Run) -> None:

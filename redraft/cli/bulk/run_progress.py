@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import floor
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -118,5 +119,5 @@ def _accepted(run: "Run") -> str:
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""
-    words = f"accepted {rate.value * 100:.0f} % ({rate.low * 100:.0f} to {rate.high * 100:.0f} %)"
+    words = f"accepted {floor(rate.value * 100 + 1e-9)} % ({rate.low * 100:.0f} to {rate.high * 100:.0f} %)"
     return f"{words} so far; easy rows finish first" if run.status == "running" else words

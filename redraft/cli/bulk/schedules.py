@@ -39,7 +39,9 @@ def add(
     cron: Annotated[
         str,
         typer.Option(
-            metavar="WORDS", help="Minute, hour, day of the month, month and day of the week, in UTC: 0 6 * * mon-fri."
+            metavar="WORDS",
+            help="Minute, hour, day of the month, month and day of the week, in UTC: '0 6 * * mon-fri'. Quote the "
+            "words, because a shell replaces each * by file names.",
         ),
     ],
     name: Annotated[str | None, typer.Option(help="Name of the runs (default: the name of RUN).")] = None,

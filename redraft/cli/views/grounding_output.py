@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from redraft.cli import output
 from redraft.cli.source_files import title_of
 from redraft.cli.views.verdicts import MET, NOT_MET, SIGNS, Line, has_signs
+from redraft.domain.bulk.phrases import format_score
 from redraft.domain.grounding.reference_lists import write_endnotes
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _LABELS = {"supported": "supported", "contradicted": "contradicted", "not_found"
 
 def score_text(found: "GroundingResult | None") -> str:
     """Return the grounding score after a comma, or an empty text if there is no score."""
-    return f", grounding {found.grounding_score:.2f}" if found and found.grounding_score is not None else ""
+    return f", grounding {format_score(found.grounding_score)}" if found and found.grounding_score is not None else ""
 
 
 def is_refused(iteration: "Iteration") -> bool:
@@ -82,9 +83,9 @@ def result_text(job: "Job") -> str:
         return ""
     parts = [f"{len(result['sources_used'])} of {provided} {'source' if provided == 1 else 'sources'} cited"]
     if result["grounding_score"] is not None:
-        parts.insert(0, f"{result['grounding_score']:.2f}")
+        parts.insert(0, format_score(result["grounding_score"]))
     if result.get("confidence") is not None:
-        parts.append(f"confidence {result['confidence']:.2f}")
+        parts.append(f"confidence {format_score(result['confidence'])}")
     return ", ".join(parts)
 
 

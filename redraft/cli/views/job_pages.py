@@ -1,7 +1,7 @@
 """Prints jobs, iterations, calls and webhook deliveries on stdout, as tables and pages."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ from redraft.cli.output import NONE
 from redraft.cli.views import grounding_output
 from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
-from redraft.domain.bulk.phrases import count, format_score
+from redraft.domain.bulk.phrases import count, format_score, format_threshold
 from redraft.domain.jobs.states import JobKind, Outcome, describe_stop_reason
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
@@ -50,11 +50,11 @@ def _stopped_by(job: Job) -> str:
 
 def _score(job: Job) -> str:
     best = job.progress.best_score
-    return f"{NONE if best is None else format_score(best)}/{format_score(job.progress.score_threshold)}"
+    return f"{NONE if best is None else format_score(best)}/{format_threshold(job.progress.score_threshold)}"
 
 
 def _generator(job: Job) -> str:
-    model = job.request.get("model") or job.request["evaluator_model"]
+    model = job.request.get("model") or _evaluator(job)
     return str(model) if isinstance(model, str) else " → ".join(model)
 
 
@@ -118,11 +118,7 @@ def _iterations(job: Job) -> str:
 
 
 def _evaluator(job: Job) -> str:
-    rubric: list[dict[str, Any]] = job.request.get("rubric") or []
-    if rubric and all(each["kind"] == "check" for each in rubric):
-        return "checks only"
-    panel: list[str] = job.request.get("evaluation", {}).get("panel") or []
-    return " + ".join(panel) or job.request["evaluator_model"] or ""
+    return " + ".join(job.evaluators) or "checks only"
 
 
 def _show_iteration(iteration: Iteration, short: Mapping[str, str]) -> None:

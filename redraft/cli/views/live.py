@@ -15,7 +15,7 @@ from redraft.cli import output
 from redraft.cli.options import in_options
 from redraft.cli.views import grounding_output
 from redraft.cli.views.verdicts import Line, brief_lines
-from redraft.domain.bulk.phrases import format_score
+from redraft.domain.bulk.phrases import format_score, format_threshold
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
 
 if TYPE_CHECKING:
@@ -217,7 +217,9 @@ def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | N
         words, style = unscored(data)
         return [(f"  {_candidate(data)}{words}", style)]
     seconds = "reused" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
-    verdict = f"  {_candidate(data)}score {format_score(data['score'])} (threshold {format_score(threshold)}) {seconds}"
+    verdict = (
+        f"  {_candidate(data)}score {format_score(data['score'])} (threshold {format_threshold(threshold)}) {seconds}"
+    )
     style = "bold green" if data.get("passed") else "bold yellow"
     if iteration is None:
         return [(verdict, style), *brief_lines(data)]

@@ -73,7 +73,7 @@ def _words_of(verdict: Facts, chars: int = 600) -> Iterator[Line]:
         yield f"  - {output.one_line(suggestion, chars)}", ""
     apart = verdict.get("disagreement")
     if apart is not None and apart >= _APART_MIN:
-        yield f"  the scores of the evaluators differ by {apart:.2f}", "yellow"
+        yield f"  the scores of the evaluators differ by {format_score(apart)}", "yellow"
 
 
 def _criterion_line(criterion: Facts) -> str:

@@ -9,7 +9,7 @@ from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.run_statistics import CriterionRate, rate_criteria
 from redraft.domain.statistics.estimates import Mean, paired_share_difference
 
-# By statement and row, the share of the repeats that meet the criterion
+# By id of the criterion and row, the share of the repeats that meet the criterion
 _Shares = Mapping[str, Mapping[str, float]]
 
 
@@ -25,6 +25,7 @@ class ComparedCriterion:
         newly_met: the rows that meet the criterion in the second run, but not in the baseline.
     """
 
+    id: str
     text: str
     rates: tuple[CriterionRate | None, ...]
     differences: tuple[Mean | None, ...]
@@ -35,10 +36,10 @@ class ComparedCriterion:
 def compare_criteria(runs: Sequence[Sequence[ItemOutcome]]) -> tuple[ComparedCriterion, ...]:
     """Compare runs with the first one. The criterion with the largest loss in the second run comes first."""
     evaluated = [[item for item in run if item.has_verdict] for run in runs]
-    rates = [{rate.text: rate for rate in rate_criteria(run)} for run in evaluated]
+    rates = [{rate.id: rate for rate in rate_criteria(run)} for run in evaluated]
     shares = [_shares_met(run) for run in evaluated]
-    texts = dict.fromkeys(text for run in rates for text in run)
-    found = [_compare(text, [run.get(text) for run in rates], shares) for text in texts]
+    names = dict.fromkeys(name for run in rates for name in run)
+    found = [_compare(name, [run.get(name) for run in rates], shares) for name in names]
     return tuple(sorted(found, key=_loss_first))
 
 
@@ -47,18 +48,19 @@ def _shares_met(items: Sequence[ItemOutcome]) -> _Shares:
     for item in items:
         for each in item.criteria:
             if each.returned is not None:
-                verdicts[each.text][item.custom_id].append(each.returned)
-    return {text: {row: sum(met) / len(met) for row, met in rows.items()} for text, rows in verdicts.items()}
+                verdicts[each.id][item.custom_id].append(each.returned)
+    return {name: {row: sum(met) / len(met) for row, met in rows.items()} for name, rows in verdicts.items()}
 
 
-def _compare(text: str, rates: Sequence[CriterionRate | None], shares: Sequence[_Shares]) -> ComparedCriterion:
-    old, *others = [run.get(text, {}) for run in shares]
+def _compare(name: str, rates: Sequence[CriterionRate | None], shares: Sequence[_Shares]) -> ComparedCriterion:
+    old, *others = [run.get(name, {}) for run in shares]
     differences = [paired_share_difference([run[row] - old[row] for row in old.keys() & run.keys()]) for run in others]
     # A row with repeats meets the criterion if more than half of them do
     met = [{row for row, share in run.items() if share > 0.5} for run in (old, others[0])]
     both = old.keys() & others[0].keys()
     return ComparedCriterion(
-        text,
+        name,
+        next(rate.text for rate in rates if rate),
         tuple(rates),
         tuple(differences),
         newly_not_met=frozenset(both & met[0] - met[1]),
@@ -69,4 +71,4 @@ def _compare(text: str, rates: Sequence[CriterionRate | None], shares: Sequence[
 def _loss_first(each: ComparedCriterion) -> tuple[float, int, str]:
     change = each.differences[0]
     not_met = fsum(rate.not_met for rate in each.rates if rate)
-    return (change.value if change else 0.0, -int(not_met), each.text)
+    return (change.value if change else 0.0, -int(not_met), each.id)

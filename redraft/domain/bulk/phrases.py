@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from math import floor
 from typing import Literal
 
 from redraft.domain.statistics.estimates import Estimate, Mean
@@ -88,11 +89,24 @@ def format_p(p: float) -> str:
 
 def format_score(score: float) -> str:
     """Format a score with two decimals, rounded down, so that 0.799 does not read as 0.80."""
-    return f"{int(score * 100 + 1e-9) / 100:.2f}"
+    return f"{floor(score * 100 + 1e-9) / 100:.2f}"
+
+
+def format_threshold(threshold: float) -> str:
+    """Format a threshold like a score, but with all its decimals: an answer with 0.803 misses 0.805."""
+    text = f"{threshold:.2f}"
+    return text if float(text) == threshold else str(threshold)
+
+
+def format_change(difference: float) -> str:
+    """Format a difference of scores. It has three decimals, because small differences of means matter."""
+    # Adding 0.0 turns -0.0 into 0.0
+    return f"{round(difference, 3) + 0.0:+.3f}"
 
 
 def percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    """Format a share with one decimal, rounded down like a score, so that 79.96 % does not read as 80.0 %."""
+    return f"{floor(share * 1000 + 1e-9) / 10:.1f} %"
 
 
 def dollars(cost: Decimal) -> str:
@@ -107,7 +121,9 @@ def count(number: int, noun: str) -> str:
 
 
 def _signed(value: float, unit: Unit) -> str:
-    # Adding 0.0 turns -0.0 into 0.0.
-    if unit == "points":
-        return f"{round(value * 100, 1) + 0.0:+.1f} points"
-    return f"{round(value, 3) + 0.0:+.3f}"
+    return format_points(value) if unit == "points" else format_change(value)
+
+
+def format_points(difference: float) -> str:
+    """Format a difference of shares."""
+    return f"{round(difference * 100, 1) + 0.0:+.1f} points"

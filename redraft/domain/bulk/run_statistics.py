@@ -104,11 +104,12 @@ class CriterionRate:
     """How many items met one criterion of their rubric, in the first and in the returned answer."""
 
     id: str
-    text: str
+    text: str  # The most frequent text, because each row can give the criterion its own text or check value
     judged: int  # The number of returned answers with a verdict on the criterion
     not_met: int  # The number of these answers that do not meet it
     first: Estimate | None  # The share of first answers that meet it
     returned: Estimate | None  # The share of returned answers that meet it
+    texts: int = 1  # The number of different texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +245,19 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 
 def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
     """Return the rates of each criterion. The criterion that most returned answers do not meet comes first."""
-    found: defaultdict[tuple[str, str], list[tuple[str, ItemCriterion]]] = defaultdict(list)
+    found: defaultdict[str, list[tuple[str, ItemCriterion]]] = defaultdict(list)
     for item in items:
         for each in item.criteria:
-            found[each.id, each.text].append((item.custom_id, each))
+            found[each.id].append((item.custom_id, each))
     rates: list[CriterionRate] = []
-    for (name, text), group in found.items():
+    for name, group in found.items():
+        texts = Counter(each.text for _, each in group)
+        text = texts.most_common(1)[0][0]
         returned = [(row, each.returned) for row, each in group if each.returned is not None]
         first = [(row, each.first) for row, each in group if each.first is not None]
         not_met = sum(not met for _, met in returned)
-        rates.append(CriterionRate(name, text, len(returned), not_met, _share_met(first), _share_met(returned)))
+        shares = _share_met(first), _share_met(returned)
+        rates.append(CriterionRate(name, text, len(returned), not_met, *shares, len(texts)))
     return tuple(sorted(rates, key=lambda rate: -rate.not_met))
 
 

@@ -24,8 +24,6 @@ SCALE_TOP = 5
 SCALE_PASS = 4
 # With these words before it, the text of a fault becomes the statement that must hold
 FAULT_ABSENT = "it must not be true that: "
-# Lists identify a criterion by this many characters of its statement, because different rubrics may use the same id
-STATEMENT_CHARS = 300
 
 CriterionKind = Literal["binary", "scale", "check"]
 _ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"

@@ -10,7 +10,6 @@ from redraft.domain.bulk.comparison_metrics import Metric, mean_cost, metrics_of
 from redraft.domain.bulk.criteria_comparison import ComparedCriterion, compare_criteria
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row, item_outcome
 from redraft.domain.bulk.row_alignment import Change, RowPair, align
-from redraft.domain.evaluation.rubrics import STATEMENT_CHARS
 from redraft.errors import Invalid
 from redraft.operations.bulk import run_results, runs
 from redraft.operations.bulk.report_tables import ensure_different, facts_of
@@ -30,8 +29,8 @@ Sort = Literal["change", "difference", "score", "cost", "time", "row"]
 class RowQuery:
     """Selects the rows with one of `changes` (or with any change if `changes` is empty) and all pairs of `metadata`.
 
-    `criterion` is the statement of a criterion. It selects the rows that newly meet this criterion if `is_met`,
-    otherwise the rows that do not meet it any more.
+    `criterion` is the id of a criterion. It selects the rows that newly meet this criterion if `is_met`, otherwise the
+    rows that do not meet it any more.
     """
 
     changes: frozenset[Change] = frozenset()
@@ -141,7 +140,7 @@ def _with_changed_criterion(
         return pairs
     wanted = set[str]()
     for each in criteria:
-        if each.text[:STATEMENT_CHARS] == query.criterion:
+        if each.id == query.criterion:
             wanted |= each.newly_met if query.is_met else each.newly_not_met
     return [pair for pair in pairs if pair.custom_id in wanted]
 

@@ -83,13 +83,18 @@ def _gaps(verdict: Mapping[str, Any]) -> list[Gap]:
     """Return the criteria that an answer does not meet. Without criteria, return the suggestions of the evaluator."""
     criteria = verdict["criteria"] or ()
     missed = [
-        Gap(_excerpt(each.get("gap") or "", GAP_CHARS), _excerpt(statement(each), GAP_CHARS))
+        Gap(_excerpt(each.get("gap") or "", GAP_CHARS), _excerpt(_name(each), GAP_CHARS))
         for each in criteria
         if each.get("passed") is False
     ]
     if criteria:
         return missed
     return [Gap(_excerpt(words, GAP_CHARS)) for words in verdict["suggestions"] or ()]
+
+
+def _name(criterion: Mapping[str, Any]) -> str:
+    # The reasoning of the evaluator names criteria by id
+    return f"{criterion['id']} ({statement(criterion).rstrip('.')})" if criterion["text"] else criterion["id"]
 
 
 def _excerpt(text: str, limit: int) -> Excerpt:

@@ -13,6 +13,7 @@ from redraft.errors import Invalid
 from redraft.operations.bulk import datasets, evaluator_tests, run_results, runs
 from redraft.operations.bulk.report_examples import read_examples
 from redraft.operations.bulk.run_resources import Run
+from redraft.operations.request_views import needs_evaluator
 from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
 from redraft.storage.bulk import datasets as stored_datasets
@@ -58,7 +59,8 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         deleted = stored_items.count_deleted(connection, run.id)
         unpriced = stored_runs.unpriced_models(connection, run.id) if run.usage.cost_usd is None else ()
     requests = _first_requests(services, run)
-    evaluators = _named(items, "evaluator_model")
+    has_only_checks = bool(requests) and not any(map(needs_evaluator, requests))
+    evaluators = () if has_only_checks else _named(items, "evaluator_model")
     cost = run.usage.cost_usd
     return RunFacts(
         id=run.id,
@@ -70,6 +72,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         finished_at=run.finished_at,
         models=_named(items, "model"),
         evaluator_models=evaluators,
+        has_only_checks=has_only_checks,
         score_threshold=_shared({request.score_threshold for request in requests}),
         iter_max=_shared({request.iter_max for request in requests if isinstance(request, GenerateAnswer)}),
         cost_usd=None if cost is None else Decimal(cost),

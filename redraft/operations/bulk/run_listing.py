@@ -22,7 +22,7 @@ from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import run_listing as stored
 from redraft.storage.bulk import runs as stored_runs
-from redraft.storage.bulk.run_listing import ItemFilter, Totals
+from redraft.storage.bulk.run_listing import ItemFilter, JobModels, Totals
 from redraft.storage.bulk.runs import RunRecord
 
 __all__ = ["ItemFilter"]
@@ -34,11 +34,14 @@ _NONE = Totals(0, 0, 0)
 
 
 class RunLine(Resource):
-    """A run in a list. `models` and `evaluator_model` are those that the run names; its rows can name others."""
+    """A run in a list. `models` and `evaluator` are those that the run names, or else those of its first job.
+
+    Other rows can name other models. Without a name and a job, they are empty.
+    """
 
     id: str
     models: tuple[str, ...]
-    evaluator_model: str | None
+    evaluator: str
     name: str
     dataset_id: str
     dataset_name: str
@@ -136,11 +139,11 @@ def lines_of(connection: Connection, records: Sequence[RunRecord]) -> list[RunLi
     names = stored.dataset_names(connection, [record.dataset_id for record in records])
     counts = stored_items.count(connection, ids)
     totals = {**dict.fromkeys(ids, _NONE), **stored.totals(connection, ids)}
+    firsts = stored.models_of_first_jobs(connection, ids)
     return [
         RunLine.from_row(
             record,
-            models=_named(record, "model"),
-            evaluator_model=next(iter(_named(record, "evaluator_model")), None),
+            **_models_of(record, firsts.get(record.id)),
             dataset_name=names.get(record.dataset_id, ""),
             counts=counts_of(counts[record.id], totals[record.id].accepted),
             cost_usd=cost_usd(totals[record.id].cost_nano_usd, totals[record.id].unpriced_calls),
@@ -148,6 +151,12 @@ def lines_of(connection: Connection, records: Sequence[RunRecord]) -> list[RunLi
         )
         for record in records
     ]
+
+
+def _models_of(record: RunRecord, first: JobModels | None) -> Mapping[str, Any]:
+    models = _named(record, "model") or ((first.model,) if first and first.model else ())
+    named = next(iter(_named(record, "evaluator_model")), first.evaluator_model if first else "")
+    return {"models": models, "evaluator": "checks only" if first and first.has_only_checks else named}
 
 
 def _named(record: RunRecord, field: str) -> tuple[str, ...]:

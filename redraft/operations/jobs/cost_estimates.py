@@ -143,6 +143,8 @@ def _worst_texts(services: Services, request: AnyRequest) -> Iterator[Calls]:
         # A prompt also holds an earlier answer and its feedback, or the answer that did not match the schema
         earlier = answer + 2 * reply * groups * len(evaluators_of(request)) * request.evaluation.samples
         yield from _generations(request, Usage(input_tokens=prompt + earlier, output_tokens=answer))
+    if not groups:
+        return  # Only checks evaluate the answers
     times = groups * request.evaluation.samples * answers
     for evaluator in evaluators_of(request):
         yield from _evaluations(evaluator, prompt + answer, reply, times)

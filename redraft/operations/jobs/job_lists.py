@@ -60,10 +60,15 @@ class JobLine(Resource):
     cost_usd: str | None
     duration_ms: int | None
     is_accepted: bool
+    has_only_checks: bool
 
     @property
     def outcome(self) -> Outcome:
         return outcome_of(self.status, is_accepted=self.is_accepted, is_evaluated=self.best_score is not None)
+
+    @property
+    def evaluator(self) -> str:
+        return "checks only" if self.has_only_checks else self.evaluator_model
 
     @property
     def lacks_requirement(self) -> bool:
@@ -211,6 +216,7 @@ def _line(row: JobRow, scores: Sequence[tuple[int, float | None]]) -> JobLine:
         cost_usd=cost_usd(row.cost_nano_usd, row.unpriced_calls),
         duration_ms=latency_ms(row.created_at, row.finished_at),
         is_accepted=bool(row.is_accepted),
+        has_only_checks=bool(row.has_only_checks),
     )
 
 

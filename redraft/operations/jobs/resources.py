@@ -234,6 +234,15 @@ class Job(Resource):
         is_evaluated = result.get("final_score") is not None
         return outcome_of(self.status, is_accepted=bool(result.get("success")), is_evaluated=is_evaluated)
 
+    @property
+    def evaluators(self) -> list[str]:
+        """The models that evaluate the answers. Empty if the rubric has only checks, because no model is called."""
+        rubric = self.request.get("rubric")
+        if rubric and all(each["kind"] == "check" for each in rubric):
+            return []
+        model = self.request.get("evaluator_model")
+        return self.request.get("evaluation", {}).get("panel") or ([model] if model else [])
+
 
 class Rating(Resource):
     id: str

@@ -11,12 +11,13 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, func, or_, s
 from redraft.domain.bulk.run_statistics import UNKNOWN_ERROR
 from redraft.storage.bulk.run_items import select_items
 from redraft.storage.bulk.runs import RunRecord
-from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items
+from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.engine.columns import database_time, text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one
 from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.jobs.criterion_verdicts import does_not_meet
 from redraft.storage.jobs.job_filters import metadata_conditions
+from redraft.storage.jobs.job_lists import has_only_checks
 from redraft.storage.jobs.jobs import count_accepted, is_accepted
 
 EXCERPT_CHARS = 300
@@ -41,7 +42,7 @@ class ItemFilter:
     """The filter of a list of items. A field that is None matches all items.
 
     `error_code` is a code of the error groups of the report. `custom_id` is the id of a row, or its line: `line 4`.
-    `not_met` is the statement of a criterion that the returned answer does not meet.
+    `not_met` is the id of a criterion that the returned answer does not meet.
     """
 
     statuses: tuple[str, ...] = ()
@@ -49,6 +50,16 @@ class ItemFilter:
     error_code: str | None = None
     custom_id: str | None = None
     not_met: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobModels:
+    """The models of a job. `model` is None if the job only evaluates an answer."""
+
+    run_id: str
+    model: str | None
+    evaluator_model: str
+    has_only_checks: bool
 
 
 def dataset_names(connection: Connection, dataset_ids: Sequence[str]) -> dict[str, str]:
@@ -62,6 +73,21 @@ def totals(connection: Connection, run_ids: Sequence[str]) -> dict[str, Totals]:
     sums = [func.sum(each) for each in (jobs.c.cost_nano_usd, jobs.c.unpriced_calls)]
     query = select(jobs.c.run_id, accepted, *sums).where(jobs.c.run_id.in_(run_ids)).group_by(jobs.c.run_id)
     return {run_id: Totals(*map(int, values)) for run_id, *values in connection.execute(query)}
+
+
+def models_of_first_jobs(connection: Connection, run_ids: Sequence[str]) -> dict[str, JobModels]:
+    """Return the models of the first job of each run, by run id. A run without jobs has no entry."""
+    first = (
+        select(run_items.c.job_id)
+        .where(run_items.c.run_id == runs.c.id, run_items.c.job_id.is_not(None))
+        .order_by(run_items.c.number)
+        .limit(1)
+        .scalar_subquery()
+    )
+    chosen = connection.scalars(select(first).where(runs.c.id.in_(run_ids))).all()
+    columns = jobs.c.run_id, jobs.c.model, jobs.c.evaluator_model, has_only_checks(connection)
+    found = connection.execute(select(*columns).where(jobs.c.id.in_(filter(None, chosen))))
+    return {row[0]: JobModels(*row) for row in found}
 
 
 def latest_ends(connection: Connection, run_id: str, *, within_s: float, limit: int) -> list[datetime]:

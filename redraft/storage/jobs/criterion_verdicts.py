@@ -1,27 +1,43 @@
 """Reads the verdicts on the criteria of returned answers. This parses JSON texts, so it is for few jobs at a time."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from redraft.domain.evaluation.rubrics import FAULT_ABSENT, STATEMENT_CHARS
+from redraft.domain.evaluation.rubrics import FAULT_ABSENT
 from redraft.storage.engine.tables import evaluations, iterations, jobs
+
+_STATEMENT_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class StatementCount:
+    """The counts of one statement of a criterion. Each job can give the criterion its own text or check value."""
+
+    text: str
+    judged: int
+    not_met: int
 
 
 @dataclass(frozen=True, slots=True)
 class CriterionCount:
-    """The numbers of returned answers that have a verdict on a criterion, and that do not meet the criterion."""
+    """The numbers of returned answers that have a verdict on a criterion, and that do not meet the criterion.
 
-    statement: str
+    `statements` has the counts of each statement, the one that most answers do not meet first.
+    """
+
+    id: str
     judged: int
     not_met: int
+    statements: tuple[StatementCount, ...]
 
     @property
-    def met_percent(self) -> int:
-        """The percentage of answers that meet the criterion, rounded down, so that 99.9 % does not show as 100 %."""
-        return 100 * (self.judged - self.not_met) // self.judged
+    def text(self) -> str:
+        """The statement with most verdicts."""
+        return max(self.statements, key=lambda each: each.judged).text
 
 
 def count_verdicts(connection: sa.Connection, job_ids: Sequence[str]) -> list[CriterionCount]:
@@ -29,22 +45,29 @@ def count_verdicts(connection: sa.Connection, job_ids: Sequence[str]) -> list[Cr
     has_answer = sa.and_(jobs.c.id.in_(job_ids), jobs.c.status == "succeeded")
     verdicts = sa.select(_returned_verdict().label("criteria")).where(has_answer).subquery("verdicts")
     each = _Elements(connection, verdicts.c.criteria)
-    statement, number = each.statement.label("statement"), sa.func.count()
+    name, statement, number = each.id.label("id"), each.statement.label("statement"), sa.func.count()
     query = (
-        sa.select(statement, number.label("judged"), number.filter(each.is_not_met).label("not_met"))
+        sa.select(name, statement, number.label("judged"), number.filter(each.is_not_met).label("not_met"))
         .select_from(verdicts.join(each.table, sa.true()))
         .where(each.is_judged)
-        .group_by(statement)
+        .group_by(name, statement)
     )
-    found = [CriterionCount(*row) for row in connection.execute(query)]
-    return sorted(found, key=lambda each: (-each.not_met, -each.judged, each.statement))
+    found: defaultdict[str, list[StatementCount]] = defaultdict(list)
+    for criterion_id, text, judged, not_met in connection.execute(query):
+        found[criterion_id].append(StatementCount(text, judged, not_met))
+    return sorted((_sum(*pair) for pair in found.items()), key=lambda each: (-each.not_met, -each.judged, each.id))
 
 
-def does_not_meet(connection: sa.Connection, statement: str) -> sa.ColumnElement[bool]:
+def _sum(criterion_id: str, statements: Sequence[StatementCount]) -> CriterionCount:
+    judged, not_met = sum(each.judged for each in statements), sum(each.not_met for each in statements)
+    ordered = sorted(statements, key=lambda each: (-each.not_met, -each.judged, each.text))
+    return CriterionCount(criterion_id, judged, not_met, tuple(ordered))
+
+
+def does_not_meet(connection: sa.Connection, criterion_id: str) -> sa.ColumnElement[bool]:
     """Return a condition that the returned answer of a job does not meet a criterion."""
     each = _Elements(connection, _returned_verdict())
-    is_same = each.statement == statement[:STATEMENT_CHARS]
-    found = sa.select(1).select_from(each.table).where(is_same, each.is_not_met).exists()
+    found = sa.select(1).select_from(each.table).where(each.id == criterion_id, each.is_not_met).exists()
     return sa.and_(jobs.c.status == "succeeded", found)
 
 
@@ -73,10 +96,11 @@ class _Elements:
         else:
             function = sa.func.json_each(criteria)
         self.table = function.table_valued("value", name="each")
-        text = sa.func.coalesce(sa.func.nullif(self._text("text"), ""), self._text("id"))
+        self.id = sa.type_coerce(self._text("id"), sa.Text)
+        text = sa.func.coalesce(sa.func.nullif(self._text("text"), ""), self.id)
         is_fault = sa.cast(self._text("weight"), sa.Float) < 0
         statement = sa.case((is_fault, sa.literal(FAULT_ABSENT) + text), else_=text)
-        self.statement = sa.func.substr(statement, 1, sa.literal_column(str(STATEMENT_CHARS)), type_=sa.Text)
+        self.statement = sa.func.substr(statement, 1, sa.literal_column(str(_STATEMENT_CHARS)), type_=sa.Text)
         self.is_judged = self._text("passed").is_not(None)
         self.is_not_met = sa.cast(self._text("passed"), sa.Text).in_(("false", "0"))
 

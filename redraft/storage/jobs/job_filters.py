@@ -30,7 +30,7 @@ class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
     `is_continued` narrows `outcomes`, and `has_long_labels` narrows `metadata`; see `split_by_order`. `words` must be
-    in the task or in the answer. `not_met` is the statement of a criterion that the answer does not meet. No index
+    in the task or in the answer. `not_met` is the id of a criterion that the answer does not meet. No index
     helps with these two, because its updates would slow down every submission and every end of a job.
     """
 

@@ -1,7 +1,7 @@
 """Reads the job list of the pages. It reads only the columns of a line, because the other texts may be large."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -37,6 +37,7 @@ _THRESHOLD = '"score_threshold":'
 # Only instruction, format and criteria come before the threshold. Sources, which may be long, come later
 _THRESHOLD_WITHIN = 1_300_000
 _THRESHOLD_CHARS = 24
+_RUBRIC_WITHIN = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class JobRow:
     cost_nano_usd: int
     unpriced_calls: int
     is_accepted: bool
+    has_only_checks: bool
     beginning: str
     threshold: str
 
@@ -177,7 +179,8 @@ def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, in
 def _select(connection: Connection) -> Select[Any]:
     names = [field.name for field in fields(JobRow) if field.name in jobs.c]
     beginning = func.substr(jobs.c.request, 1, _BEGINNING).label("beginning")
-    others = (is_accepted(connection).label("is_accepted"), beginning, _threshold(connection).label("threshold"))
+    figures = is_accepted(connection).label("is_accepted"), has_only_checks(connection).label("has_only_checks")
+    others = (*figures, beginning, _threshold(connection).label("threshold"))
     return select(*(jobs.c[name] for name in names), *others)
 
 
@@ -185,9 +188,21 @@ def _threshold(connection: Connection) -> ColumnElement[str]:
     """Return an expression for the text of the stored request that follows the name of the threshold."""
     # The text is searched, because parsing the whole JSON is slower. A user's text cannot contain the name with its
     # quotes, because JSON escapes quotes
-    find = func.strpos if connection.dialect.name == "postgresql" else func.instr
     head = func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN)
-    return func.substr(jobs.c.request, find(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)
+    return func.substr(jobs.c.request, _find(connection)(head, _THRESHOLD) + len(_THRESHOLD), _THRESHOLD_CHARS)
+
+
+def has_only_checks(connection: Connection) -> ColumnElement[bool]:
+    """Return an expression for whether the rubric of the stored request has only checks, so that no model is called."""
+    find = _find(connection)
+    begin = find(func.substr(jobs.c.request, 1, _THRESHOLD_WITHIN), '"rubric":[')
+    after = func.substr(jobs.c.request, begin, _RUBRIC_WITHIN)
+    rubric = func.substr(after, 1, find(after, '"evaluation":{'))
+    return and_(begin > 0, *(find(rubric, f'"kind":"{kind}"') == 0 for kind in ("binary", "scale")))
+
+
+def _find(connection: Connection) -> Callable[..., Any]:
+    return func.strpos if connection.dialect.name == "postgresql" else func.instr
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[JobRow]:

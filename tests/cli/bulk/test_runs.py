@@ -46,7 +46,7 @@ def test_runs_are_listed_newest_first_and_page_by_page(office: Shell, provider: 
     assert [run["id"] for run in first["data"] + rest["data"]] == ids[::-1]
     done = office.run("runs", "list", "--limit", "1")
     (line,) = [line for line in done.out.splitlines() if ids[1] in line]
-    for part in ("✓ succeeded", "1/1", "100 %", "second [bold]"):
+    for part in ("✓ succeeded", "1/1", "100.0 %", "second [bold]"):
         assert part in line
     assert f"redraft runs list --after {first['next_cursor']}" in done.err
 

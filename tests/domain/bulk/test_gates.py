@@ -23,7 +23,7 @@ def test_a_run_does_not_pass_by_failing():
     assert not found.passed
     assert found.words == (
         "Not passed: 1 of 3 items accepted, 33.3 %; 50.0 % is wanted. 2 without a verdict count as not accepted; "
-        "of the others 100.0 % (95 % interval 20.7 % to 100.0 %) passed."
+        "of the others 100.0 % (95 % interval 20.6 % to 100.0 %) passed."
     )
     assert not check_pass_rate([], 0.0).passed
 

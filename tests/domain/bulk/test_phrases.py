@@ -14,6 +14,8 @@ from redraft.domain.bulk.phrases import (
     format_p,
     format_score,
     format_share,
+    format_threshold,
+    percent,
 )
 from redraft.domain.statistics.estimates import Mean, share
 
@@ -94,8 +96,10 @@ def test_no_difference_is_called_equal_or_shown_against_its_interval(
 
 def test_shares_names_and_p_values_are_formatted_shortly():
     assert format_share(None) == "no share (no items)"
-    assert format_share(share(7, 10)) == "70.0 % (95 % interval 39.7 % to 89.2 %)"
+    assert format_share(share(7, 10)) == "70.0 % (95 % interval 39.6 % to 89.2 %)"
     assert format_names(["a", "b"]) == "a, b"
     assert format_names([*"abcdefg"]) == "a, b, c, d, e and 2 more"
     assert (format_score(0.79999), format_score(0.58), format_score(1.0)) == ("0.79", "0.58", "1.00")
+    assert [format_threshold(each) for each in (0, 0.8, 0.805, 1)] == ["0.00", "0.80", "0.805", "1.00"]
+    assert [percent(each) for each in (0.7996, 0.29, 2 / 3, 1)] == ["79.9 %", "29.0 %", "66.6 %", "100.0 %"]
     assert (format_p(0.0004), format_p(0.0312)) == ("p < 0.001", "p = 0.031")

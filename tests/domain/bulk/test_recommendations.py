@@ -105,7 +105,7 @@ def test_verdicts_of_people_decide_the_threshold():
     found = recommend_threshold(items)
     assert found.value == 0.8
     assert found.words == (
-        "Threshold 0.8: people accept 100.0 % (95 % interval 94.0 % to 100.0 %) of 60 answers with a score of 0.8 or "
+        "Threshold 0.8: people accept 100.0 % (95 % interval 93.9 % to 100.0 %) of 60 answers with a score of 0.8 or "
         "higher. At any lower threshold, the share is below 90.0 %."
     )
 

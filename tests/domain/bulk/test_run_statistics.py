@@ -220,3 +220,13 @@ def test_the_criterion_that_most_returned_answers_do_not_meet_comes_first():
     assert [(rate.id, rate.judged, rate.not_met) for rate in rates] == [("c1", 2, 1), ("c0", 1, 0)]
     assert (rates[0].first, rates[0].returned) == (share(0, 2), share(1, 2))
     assert (rates[1].first, rates[1].returned) == (share(1, 1), share(1, 1))
+
+
+def test_a_criterion_whose_text_differs_by_row_is_one_criterion():
+    items = [
+        looped(str(n), 0.9, criteria=(ItemCriterion("right", f"Names {min(n, 58)}.", returned=n % 3 > 0),))
+        for n in range(60)
+    ]
+    [rate] = rate_criteria(items)
+    assert (rate.id, rate.text, rate.texts) == ("right", "Names 58.", 59)
+    assert (rate.judged, rate.not_met) == (60, 20)

@@ -27,7 +27,8 @@ def test_examples_have_question_answers_verdicts_and_gaps(driver: Driver, model_
     [helped], [lowest] = tables.examples.helped, tables.examples.lowest
     assert (helped.custom_id, _answers(helped)) == ("r0", [(1, "A brook.", False), (2, "The Seine.", True)])
     assert "r0" in helped.question.text
-    assert [gap.criterion and gap.criterion.text for gap in helped.attempts[0].gaps] == ["TEXT-river", "TEXT-vivid"]
+    gaps = [gap.criterion and gap.criterion.text for gap in helped.attempts[0].gaps]
+    assert gaps == ["river (TEXT-river)", "vivid (TEXT-vivid)"]
     assert helped.attempts[1].gaps == ()
     assert (lowest.custom_id, lowest.attempts[0].is_accepted) == ("r1", False)
     page = render_html(tables)

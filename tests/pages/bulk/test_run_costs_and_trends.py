@@ -5,11 +5,14 @@ from collections.abc import Callable
 import pytest
 
 from redraft.operations.bulk import run_listing
+from redraft.operations.bulk.report_tables import run_tables
 from redraft.operations.services import Services
+from redraft.reports.run_report import run_report
 from redraft.settings import ModelPrice
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import DEFAULTS, dataset, rows, start, work_off
 from tests.operations.driving import Driver
+from tests.operations.rubrics import words_at_most
 from tests.support.api_server import ApiServer
 from tests.support.html_pages import Reader, text_of, value_of
 
@@ -42,6 +45,43 @@ def test_the_form_shows_the_maximum_cost_before_it_starts_anything(
     assert "/runs/run_" in reader.press("Start").path
 
 
+def test_the_form_folds_the_fields_that_rows_set_themselves(reader: Reader, services: Services):
+    own = dataset(services, rows(2, rubric=[words_at_most(3)]), "own.jsonl")
+    own_fields = "Fields that rows of this dataset set themselves: Instruction, Criteria, Rubric"
+    page = reader.go(f"/runs/new?dataset={own}")
+    [folded] = page.all(f"details[summary='{own_fields}']")
+    assert page.texts("label", folded)[:3] == ["Instruction", "Criteria", "Rubric"]
+    assert "own.jsonl that does not set the field" in text_of(folded)
+    assert folded.get("open") is None
+    # A field with an error is in sight
+    page = reader.press("Show the cost", {"#rubric": "max_wrds=60"})
+    [folded] = page.all(f"details[summary='{own_fields}']")
+    assert folded.get("open") is not None
+    # The rows have only checks, so no evaluator needs a price
+    page = reader.press("Show the cost", {"#rubric": ""})
+    assert "because there is no price for openai:writer." in text_of(page.by_id("cost"))
+
+
+def test_runs_can_be_told_apart_by_their_resolved_models(reader: Reader, services: Services, model_server: ModelServer):
+    model_server.script(generate=["short"] * 3, evaluate=[0.9])
+    driver = Driver(services)
+    checked = work_off(driver, start(driver, rows(1, rubric=[words_at_most(3)]), defaults={"iter_max": 1}, name="same"))
+    evaluated = work_off(driver, start(driver, rows(1), name="same"))
+    page = reader.go("/runs")
+    assert page.texts("td[@data-label='Models']") == [
+        "openai:writer evaluated by openai:judge",
+        "openai:writer evaluated by checks only",
+    ]
+    page = reader.go(f"/runs/compare?run={evaluated.id}")
+    choices = page.texts("option")
+    assert len(set(choices)) == 2
+    assert all("openai:writer · 100.0 % of 1 accepted" in each for each in choices)
+    assert ("Evaluator", "checks only") in run_report(run_tables(services, checked.id)).facts
+    page = reader.go(f"/datasets/{checked.dataset_id}")
+    page = reader.click("Run again …")
+    assert page.path == f"/runs/new?like={checked.id}"
+
+
 def cost_in(words: str) -> float:
     return float(words.partition("$")[2].partition(";")[0])
 
@@ -72,6 +112,6 @@ def test_runs_name_their_models_and_a_dataset_shows_its_runs_over_time(
     lines = [text_of(row) for row in page.all("tbody/tr", page.region("Runs of this dataset"))]
     assert [line.split()[0] for line in lines] == ["newer", "older"]
     assert f"openai:writer, {HOSTILE}" in lines[0]
-    assert "default evaluated by default" in " ".join(lines[1].split())
+    assert "openai:writer evaluated by openai:judge" in " ".join(lines[1].split())
     listed = reader.go("/runs")
     assert f"openai:writer, {HOSTILE}" in text_of(listed.by_id(newer.id))

@@ -73,7 +73,7 @@ def test_two_runs_are_marked_and_compared(visitor: Visitor, driver: Driver, mixe
     newer = work_off(driver, start(driver, rows(3, iter_max=2) + b"nonsense\n", name="again"))
     page = visitor.go("/runs")
     row = page.get_by_role("row", name="mixed")
-    said = "mixed ✓ succeeded 4 of 4 50 % 1 of 2 accepted 1 1 invalid "
+    said = "mixed ✓ succeeded 4 of 4 50.0 % 1 of 2 accepted 1 1 invalid "
     expect(row).to_contain_text(said, use_inner_text=True)
     for key in "jxjx":
         page.keyboard.press(key)
@@ -253,7 +253,9 @@ def test_a_run_is_canceled_resumed_and_its_errors_tried_again_without_javascript
     model_server.script(generate=[Reply(status=400), "fine"], evaluate=[0.9], case="r0")
     run = start(driver, rows(2), max_in_flight=1)
     reader.go(f"/runs/{run.id}")
-    assert "Canceled." in reader.press("Cancel").text
+    page = reader.click("Cancel …")
+    assert "items have not ended; they are canceled" in page.text
+    assert "Canceled." in reader.press("Cancel the run").text
     assert "2 canceled items are started again." in reader.click("Resume 2").text
     assert "The run is resumed." in reader.press("Resume 2").text
     work_off(driver, run)
@@ -378,8 +380,8 @@ def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, mo
     ]
     page = reader.click("r0")
     assert page.texts("tbody/tr", page.region("Criteria")) == [
-        "Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe",
-        "Is rude. ✓ absent ✗ present ✓ absent",
+        "river Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe",
+        "rude Is rude. ✓ absent ✗ present ✓ absent",
     ]
     page = reader.go(f"/runs/compare?baseline={ids[0]}&run={ids[1]}&change=newly_passing")
     assert "No row matches." in page.text

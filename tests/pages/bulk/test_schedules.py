@@ -27,8 +27,8 @@ def test_the_trend_shows_the_runs_of_a_schedule_and_their_gates(
     page = reader.go(f"/runs/schedules/{schedule.id}")
     newest, oldest = ([text_of(cell) for cell in row] for row in page.all("tbody/tr"))
     assert newest[0] == "2026-11-30 07:00 UTC"
-    assert (newest[2].split()[0], newest[3]) == ("0", "0.300")
-    assert (oldest[2].split()[0], oldest[3]) == ("100", "0.900")
+    assert (newest[2].split()[0], newest[3]) == ("0.0", "0.30")
+    assert (oldest[2].split()[0], oldest[3]) == ("100.0", "0.90")
     assert newest[5].startswith("✗ Not passed: 0 of 2 items accepted")
     assert page.source.count("<svg") >= 2
 
@@ -40,5 +40,7 @@ def test_schedules_are_linked_from_the_runs_paused_and_deleted(reader: Reader, s
     page = reader.click("<b>nightly</b>")
     assert "active" in page.text
     assert "paused" in reader.press("Pause").text
+    assert "calls that cost money" in reader.click("Resume …").text
     assert "active" in reader.press("Resume").text
-    assert "No schedules yet" in reader.press("Delete").text
+    assert "Its runs are kept" in reader.click("Delete …").text
+    assert "No schedules yet" in reader.press("Delete permanently").text

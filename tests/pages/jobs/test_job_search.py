@@ -6,7 +6,7 @@ import pytest
 
 from redraft.domain.jobs.searches import Search, read_search
 from tests.model_server import ModelServer
-from tests.operations.rubrics import criterion, found
+from tests.operations.rubrics import criterion, found, words_at_most
 from tests.support.html_pages import HtmlPage, Reader
 
 
@@ -96,19 +96,51 @@ def test_the_criterion_that_fails_most_is_named_with_the_jobs_in_which_it_failed
     stored(instruct="No rubric.")
     reader.go("/jobs")
     page = reader.click("Criteria that fail")
-    fault = "it must not be true that: TEXT-rude"
+    fault = "rude it must not be true that: TEXT-rude"
     assert rates(page) == [
-        ["TEXT-vivid", "2", "3", "33 %"],
-        [fault, "2", "3", "33 %"],
-        ["TEXT-river", "0", "3", "100 %"],
+        [fault, "2", "3", "33.3 %"],
+        ["vivid TEXT-vivid", "2", "3", "33.3 %"],
+        ["river TEXT-river", "0", "3", "100.0 %"],
     ]
     assert "all 4 jobs" in page.text
-    assert tasks(reader.click(fault)) == ["[[case:b]]", "[[case:a]]"]
-    assert "Criterion not met: it must not" in reader.page.text
-    assert tasks(reader.go("/jobs?not_met=TEXT-vivid&metadata.team=c")) == ["[[case:c]]"]
-    assert tasks(reader.go("/jobs?not_met=TEXT-vivid&sort=worst"))[0] == "[[case:b]]"
-    assert tasks(reader.go("/jobs?not_met=TEXT")) == []
+    assert tasks(reader.click("rude")) == ["[[case:b]]", "[[case:a]]"]
+    assert "Criterion not met: rude" in reader.page.text
+    assert tasks(reader.go("/jobs?not_met=vivid&metadata.team=c")) == ["[[case:c]]"]
+    assert tasks(reader.go("/jobs?not_met=vivid&sort=worst"))[0] == "[[case:b]]"
+    assert tasks(reader.go("/jobs?not_met=viv")) == []
     # The same filters as those of the list
-    assert rates(reader.go("/jobs/criteria?metadata.team=c"))[0] == ["TEXT-vivid", "1", "1", "0 %"]
-    assert rates(reader.go("/jobs/criteria?not_met=TEXT-vivid&q=case%3Ab"))[1] == [fault, "1", "1", "0 %"]
+    assert rates(reader.go("/jobs/criteria?metadata.team=c"))[0] == ["vivid TEXT-vivid", "1", "1", "0.0 %"]
+    assert rates(reader.go("/jobs/criteria?not_met=vivid&q=case%3Ab"))[0] == [fault, "1", "1", "0.0 %"]
     assert "No criterion has a verdict" in reader.go("/jobs/criteria?outcome=failed").text
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_criteria_with_the_same_id_are_one_criterion_whatever_their_texts(
+    reader: Reader, stored: Callable[..., str], model_server: ModelServer
+):
+    model_server.script(generate=["Paris"] * 3)
+    for capital in ("Paris", "Rome", "Oslo"):
+        check = {"id": "right", "kind": "check", "check": {"kind": "contains", "value": capital}}
+        stored(instruct=capital, iter_max=1, rubric=[check, words_at_most(3)])
+    [right, short] = rates(reader.go("/jobs/criteria"))
+    assert right[1:] == ["2", "3", "33.3 %"]
+    assert right[0].startswith("right ")
+    assert "3 different texts" in right[0]
+    assert [right[0].count(f"{met} of 1 not met") for met in (1, 0)] == [2, 1]
+    assert short[1:] == ["0", "3", "100.0 %"]
+    assert "different texts" not in short[0]
+    assert tasks(reader.click("right")) == ["Oslo", "Rome"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_jobs_with_checks_only_name_no_evaluator(reader: Reader, stored: Callable[..., str], model_server: ModelServer):
+    model_server.script(generate=["short", "short"], evaluate=[found(river=True)])
+    checked = stored(instruct="Checked", iter_max=1, rubric=[words_at_most(3)])
+    stored(instruct="Evaluated", iter_max=1, rubric=[words_at_most(3), criterion("river")])
+    page = reader.go("/jobs")
+    models = [page.texts("td[@data-label='Models']", row)[0] for row in page.all("tbody/tr")]
+    assert ["checks only" in each for each in models] == [False, True]
+    assert ["openai:judge" in each for each in models] == [True, False]
+    facts = reader.go(f"/jobs/{checked}").text
+    assert "Evaluator checks only" in " ".join(facts.split())
+    assert "openai:judge" not in facts

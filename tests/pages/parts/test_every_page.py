@@ -166,6 +166,7 @@ def _bulk_pages(shown: Showcase, states: States) -> list[Place]:
         ("row of a comparison", f"/runs/compare/row?{both}&row=track-a-parcel", None),
         ("retry", f"/runs/{shown.run_id}/resume?retry=failed", None),
         ("deletion of a run", f"/runs/{shown.run_id}/delete", None),
+        ("cancellation of a run", f"/runs/{states.run}/cancel", None),
         ("new run", "/runs/new", None),
         ("new run with errors", "/runs/new", _send_empty),
         ("datasets", "/datasets", None),

@@ -191,10 +191,6 @@
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button);
   }
-  function onSubmit(event) {
-    const words = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
-    if (words && !window.confirm(words)) event.preventDefault();
-  }
   // After a swap that a person asked for, the focus goes to the successor of what they used. Changed states are announced.
   const announced = new Map();
   let lastFocused = null;
@@ -224,7 +220,6 @@
   document.addEventListener("focusin", (event) => { lastFocused = event.target; });
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
-  document.addEventListener("submit", onSubmit);
   document.addEventListener("visibilitychange", onVisibility);
   document.addEventListener("htmx:after:swap", onSwap);
   document.addEventListener("htmx:after:request", onAnswer);
