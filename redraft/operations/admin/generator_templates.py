@@ -91,8 +91,8 @@ def delete_template(services: Services, name: str) -> None:
 
 
 def _runs_with(connection: Connection, name: str) -> list[str]:
-    found = [runs.get(connection, run_id) for run_id in runs.active_ids(connection)]
-    return [run.id for run in found if run and name in {_named(run.defaults), _named(run.overrides)}]
+    found = runs.list_active(connection)
+    return [run.id for run in found if name in {_named(run.defaults), _named(run.overrides)}]
 
 
 def _named(fields: Mapping[str, Any]) -> str:

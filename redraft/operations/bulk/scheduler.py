@@ -121,23 +121,32 @@ class RunScheduler:
 def schedule_all(services: Services) -> None:
     """Start items of all active runs. Raises Unavailable if the database cannot be reached."""
     with services.database.read() as connection:
-        active = runs.active_ids(connection)
-    for run_id in active:
-        schedule(services, run_id)
+        active = runs.list_active(connection)
+    for run in active:
+        _schedule(services, run)
 
 
 def schedule(services: Services, run_id: str) -> None:
+    """Start items of a run, if it is active. Raises Unavailable if the database cannot be reached."""
+    with services.database.read() as connection:
+        run = runs.get(connection, run_id)
+    if run is not None and run.status == "running":
+        _schedule(services, run)
+
+
+def _schedule(services: Services, run: RunRecord) -> None:
     """Start items until the window of the run is full. End the run if no item is left, or if no item can be started.
 
     When no step of a run with batches can be executed now, the collected calls become the next round of batches.
-
-    Raises Unavailable if the database cannot be reached.
     """
+    run_id = run.id
     try:
-        _resume_some(services, run_id)
-        while _start_some(services, run_id):
+        if run.delivery == "batch":
+            _resume_some(services, run_id)
+        while _start_some(services, run):
             pass
-        send_round(services, run_id)
+        if run.delivery == "batch":
+            send_round(services, run_id)
     except Unavailable:
         raise
     except Exception:
@@ -150,13 +159,10 @@ def schedule(services: Services, run_id: str) -> None:
         _give_up(services, run_id)
 
 
-def _start_some(services: Services, run_id: str) -> bool:
+def _start_some(services: Services, run: RunRecord) -> bool:
     """Start one batch of items; returns whether more items may be startable."""
+    run_id = run.id
     with services.database.read() as connection:
-        run = runs.get(connection, run_id)
-        if run is None or run.status != "running":
-            _pauses.end(run_id)
-            return False
         # A resumed run first waits for the results of its canceled batches, because these results are paid
         if run.delivery == "batch" and batches.has_round_out(connection, run_id):
             return False
@@ -308,6 +314,7 @@ def _store(services: Services, connection: Connection, run_id: str, made: Sequen
     """Store the jobs of the items that are still queued, up to the room in the window."""
     run = runs.lock(connection, run_id)
     if run is None or run.status != "running":
+        _pauses.end(run_id)
         return []
     if _is_spent(services, connection, run):
         run_items.end_queued(connection, run_id)
@@ -333,7 +340,10 @@ def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | 
         _postpone(connection, run_id, each.errors or [], each.number)
     elif each.errors is not None:
         run_items.update_item(connection, run_id, each.number, status="invalid", errors=each.errors)
-    elif (job := _job_of(connection, run_id, each)) is not None:
+    elif isinstance(each.ready, Ready):
+        row = submit.row_of(each.ready, run_id=run_id, delivery=each.delivery)
+        return submit.store(connection, each.ready, row, [run_items.start_change(run_id, each.number, row["id"])])
+    elif (job := _known_job(connection, each)) is not None:
         # A job that a user has continued may have ended at this moment, and has then stored the status of its item
         is_running = run_items.update_item(
             connection, run_id, each.number, status="running", job_id=job.id, errors=None
@@ -357,12 +367,10 @@ def _affordable(services: Services, connection: Connection, run: RunRecord, made
     return max(0 if under_way else 1, left // max(1, dearest) - under_way)
 
 
-def _job_of(connection: Connection, run_id: str, item: _Prepared) -> JobRecord | None:
-    """Store the job of an item. None if the job was changed at the same time; the item then stays queued."""
+def _known_job(connection: Connection, item: _Prepared) -> JobRecord | None:
+    """Continue the job of an item. None if the job was changed at the same time; the item then stays queued."""
     if isinstance(item.ready, Continuation):
         return lifecycle.store_continuation(connection, item.ready, delivery=item.delivery)
-    if isinstance(item.ready, Ready):
-        return submit.store(connection, item.ready, submit.row_of(item.ready, run_id=run_id, delivery=item.delivery))
     return jobs.get(connection, item.live_job_id or "")
 
 

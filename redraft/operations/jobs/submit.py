@@ -41,6 +41,7 @@ from redraft.operations.tuning_lookup import tuned
 from redraft.prompts.template_files import SHORT, GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
 from redraft.providers.shared.protocol import Usage
+from redraft.storage.engine.statements import Change
 from redraft.storage.jobs import events, history, jobs
 from redraft.storage.jobs.history import IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
@@ -276,9 +277,15 @@ def _store_in_group(services: Services, ready: Ready, row: Mapping[str, Any]) ->
     return jobs.add_in_group(group_commit, row, request.limits.deadline_s, rows)
 
 
-def store(connection: Connection, ready: Ready, row: Mapping[str, Any]) -> JobRecord | None:
-    """Store a job. None if its id or its idempotency key exists. The caller notifies the workers after the commit."""
-    job = jobs.add(connection, row, ready.request.limits.deadline_s)
+def store(
+    connection: Connection, ready: Ready, row: Mapping[str, Any], changes: Sequence[Change] = ()
+) -> JobRecord | None:
+    """Store a job, and make other changes. None if its id or its idempotency key exists.
+
+    The caller notifies the workers after the commit.
+    """
+    table, queued = events.rows_of(row["id"], 1, [_queued()])
+    job = jobs.add(connection, row, ready.request.limits.deadline_s, [(table, queued)], changes)
     if job is None:
         return None
     attachments.store(connection, job.id, ready.request, ready.files)
@@ -296,7 +303,7 @@ def store(connection: Connection, ready: Ready, row: Mapping[str, Any]) -> JobRe
             grounding=ready.grounding,
         )
         history.add_iterations(connection, job.id, [given])
-    events.add(connection, job, 1, [_queued()])
+    events.add_deliveries(connection, job, queued)
     return job
 
 

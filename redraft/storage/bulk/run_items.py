@@ -10,7 +10,23 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, String, Update, and_, bindparam, case, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Float,
+    Integer,
+    Select,
+    String,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    null,
+    select,
+    update,
+)
 
 from redraft.storage.bulk.runs import RunRecord, is_active
 from redraft.storage.engine import query_parts
@@ -18,7 +34,7 @@ from redraft.storage.engine.admin_tables import worker_heartbeats
 from redraft.storage.engine.bulk_tables import dataset_items, run_items, runs
 from redraft.storage.engine.columns import DbNow, text_in
 from redraft.storage.engine.query_parts import exists, fetch_all
-from redraft.storage.engine.statements import Change
+from redraft.storage.engine.statements import Change, fetch
 from redraft.storage.engine.tables import TOKENS, calls, evaluations, iterations, jobs
 from redraft.storage.jobs import parked_steps
 from redraft.storage.jobs.jobs import is_accepted
@@ -79,20 +95,23 @@ def take_queued(
     connection: Connection, run: RunRecord, limit: int, *, are_postponed: bool = False
 ) -> list[dict[str, Any]]:
     """Return the next queued items, each with its row: the postponed ones if `are_postponed`, otherwise the others."""
-    columns = (
-        run_items.c.number,
-        run_items.c.job_id,
-        *(dataset_items.c[name] for name in ("row", "custom_id", "line")),
-    )
-    query = (
-        select(*columns)
-        .join_from(run_items, dataset_items, is_row_of(run))
-        .where(_is_in(run.id, "queued"))
+    parameters = {"p_run": run.id, "p_dataset": run.dataset_id, "p_limit": limit}
+    found = connection.execute(_queued_statement(are_postponed=are_postponed), parameters).mappings()
+    return [dict(row) for row in found]
+
+
+@cache  # the scheduler executes it all the time, and to build it takes longer than to run it
+def _queued_statement(*, are_postponed: bool) -> Executable:
+    columns = (dataset_items.c[name] for name in ("row", "custom_id", "line"))
+    is_in_dataset = dataset_items.c.dataset_id == bindparam("p_dataset")
+    return (
+        select(run_items.c.number, run_items.c.job_id, *columns)
+        .join_from(run_items, dataset_items, and_(is_in_dataset, dataset_items.c.position == run_items.c.position))
+        .where(run_items.c.run_id == bindparam("p_run"), run_items.c.status == "queued")
         .where(run_items.c.errors.is_not(None) if are_postponed else run_items.c.errors.is_(None))
         .order_by(run_items.c.number)
-        .limit(limit)
+        .limit(bindparam("p_limit", type_=Integer))
     )
-    return fetch_all(connection, query)
 
 
 def is_row_of(run: RunRecord) -> ColumnElement[bool]:
@@ -103,6 +122,19 @@ def update_item(connection: Connection, run_id: str, number: int, **values: Any)
     """Change a queued item. Return False if it is not queued any more."""
     is_item = and_(_is_one_of(run_id, [number]), run_items.c.status == "queued")
     return connection.execute(update(run_items).where(is_item).values(**values)).rowcount == 1
+
+
+def start_change(run_id: str, number: int, job_id: str) -> Change:
+    """Return the change that stores the job of a queued item. The caller has locked the run."""
+    return Change(_start_statement(), {"p_item_run": run_id, "p_item_number": number, "p_item_job": job_id})
+
+
+@cache
+def _start_statement() -> Update:
+    is_item = and_(run_items.c.run_id == bindparam("p_item_run"), run_items.c.number == bindparam("p_item_number"))
+    started = update(run_items).where(is_item, run_items.c.status == "queued")
+    started = started.values(status="running", job_id=bindparam("p_item_job"), errors=null())
+    return started.returning(run_items.c.number)
 
 
 def end_change(job_id: str, status: str) -> Change:
@@ -160,8 +192,14 @@ def has_startable(connection: Connection, run_id: str) -> bool:
 
 
 def still_queued(connection: Connection, run_id: str, numbers: Sequence[int]) -> set[int]:
-    query = select(run_items.c.number).where(_is_one_of(run_id, numbers), run_items.c.status == "queued")
-    return set(connection.scalars(query))
+    return set(connection.scalars(_still_queued_statement(), {"p_run": run_id, "p_numbers": numbers}))
+
+
+@cache
+def _still_queued_statement() -> Executable:
+    is_one = run_items.c.number.in_(bindparam("p_numbers", expanding=True))
+    is_queued = run_items.c.status == "queued"
+    return select(run_items.c.number).where(run_items.c.run_id == bindparam("p_run"), is_one, is_queued)
 
 
 def count_running(connection: Connection, run_id: str) -> int:
@@ -179,19 +217,28 @@ class Slots:
 
 def count_slots(connection: Connection, run: RunRecord, *, alive_within_s: float) -> Slots:
     """Count the slots with one statement. A job that waits for a batch uses no slot."""
-    is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run.id, is_active())
-    in_run = parked_steps.is_working(run.id) if run.delivery == "batch" else _is_in(run.id, "running")
-    concurrency = select(func.coalesce(func.sum(worker_heartbeats.c.concurrency), 0))
-    is_running = and_(is_other, run_items.c.status == "running")
-    parked = select(func.count()).where(parked_steps.is_parked_elsewhere(run.id)).scalar_subquery()
+    statement = _slots_statement(is_batch=run.delivery == "batch")
+    row = fetch(connection, statement, {"p_run": run.id, "p_alive_s": -alive_within_s})
+    return Slots(**(row or {}))
+
+
+@cache
+def _slots_statement(*, is_batch: bool) -> Executable:
+    run_id = bindparam("p_run", type_=String)
+    is_other = and_(runs.c.id == run_items.c.run_id, runs.c.id != run_id, is_active())
+    is_running = run_items.c.status == "running"
+    in_run = parked_steps.is_working(run_id) if is_batch else and_(run_items.c.run_id == run_id, is_running)
+    is_alive = worker_heartbeats.c.seen_at >= DbNow(bindparam("p_alive_s", type_=Float))
+    concurrency = select(func.coalesce(func.sum(worker_heartbeats.c.concurrency), 0)).where(is_alive)
+    elsewhere = and_(is_other, is_running)
+    parked = select(func.count()).where(parked_steps.is_parked_elsewhere(run_id)).scalar_subquery()
     # Counting parked steps can be slow, so they are counted only if another run has running items
-    parked = case((select(1).where(is_running).exists(), parked), else_=0)
-    query = select(
-        concurrency.where(worker_heartbeats.c.seen_at >= DbNow(-alive_within_s)).scalar_subquery(),
-        select(func.count()).where(in_run).scalar_subquery(),
-        select(func.count()).where(is_running).scalar_subquery() - parked,
+    parked = case((select(1).where(elsewhere).exists(), parked), else_=0)
+    return select(
+        concurrency.scalar_subquery().label("total"),
+        select(func.count()).where(in_run).scalar_subquery().label("of_run"),
+        (select(func.count()).where(elsewhere).scalar_subquery() - parked).label("of_other_runs"),
     )
-    return Slots(*connection.execute(query).one())
 
 
 def running_jobs(connection: Connection, run_id: str) -> list[str]:

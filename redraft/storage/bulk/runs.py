@@ -3,13 +3,30 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, case, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    Select,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    literal_column,
+    select,
+    update,
+)
 
 from redraft.storage.engine import query_parts
 from redraft.storage.engine.bulk_tables import dataset_items, datasets, run_items, runs
 from redraft.storage.engine.columns import DbNow, database_time
+from redraft.storage.engine.statements import fetch
 from redraft.storage.engine.tables import TOKENS, calls, jobs
 
 
@@ -85,7 +102,13 @@ def get(connection: Connection, run_id: str) -> RunRecord | None:
 
 def lock(connection: Connection, run_id: str) -> RunRecord | None:
     """Return a run and lock it until the unit of work ends. Return None if there is no such run."""
-    return _one(connection, select(runs).where(runs.c.id == run_id).with_for_update())
+    row = fetch(connection, _lock_statement(), {"p_id": run_id})
+    return None if row is None else RunRecord(**row)
+
+
+@cache  # the scheduler locks runs all the time
+def _lock_statement() -> Executable:
+    return select(runs).where(runs.c.id == bindparam("p_id")).with_for_update()
 
 
 def _one(connection: Connection, query: Select[Any]) -> RunRecord | None:
@@ -97,13 +120,18 @@ def is_running(connection: Connection, run_id: str) -> bool:
     return query_parts.exists(connection, runs.c.id == run_id, is_active())
 
 
-def active_ids(connection: Connection) -> list[str]:
-    return list(connection.scalars(select(runs.c.id).where(is_active()).order_by(runs.c.id)))
+def list_active(connection: Connection) -> list[RunRecord]:
+    return [RunRecord(**row) for row in query_parts.fetch_all(connection, _active_statement())]
+
+
+@cache
+def _active_statement() -> Executable:
+    return select(runs).where(is_active()).order_by(runs.c.id)
 
 
 def is_active() -> ColumnElement[bool]:
     # The literal must be that of the partial index, which SQLite does not use for a parameter
-    return runs.c.status == literal("running", literal_execute=True)
+    return runs.c.status == literal_column("'running'")
 
 
 def latest_finished(connection: Connection, run: RunRecord) -> str | None:

@@ -151,21 +151,57 @@ def all_or_none(
     return bind(connection, statement, parameters | _given_rows(rows))
 
 
-def with_rows(
-    connection: sa.Connection, first: sa.Insert | sa.Update, values: Mapping[str, Any], rows: Sequence[Rows]
-) -> driver.Statement:
-    """Return a PostgreSQL statement that executes `first`, and adds rows if `first` returned its row.
+def fetch_with(
+    connection: sa.Connection,
+    first: sa.Insert | sa.Update,
+    values: Mapping[str, Any],
+    rows: Sequence[Rows],
+    changes: Sequence[Change],
+) -> dict[str, Any] | None:
+    """Execute `first`. If it returns a row, add rows and make changes, on PostgreSQL in one round trip.
 
-    The statement returns the columns that `first` returns. `values` are the values of its bind parameters.
+    The arguments are those of `with_rows`. Returns the row of `first` by column name, or None.
     """
-    statement = _statement_with_rows(first, _shapes_of(rows))
-    return bind(connection, statement, {**values, **_given_rows(rows)})
+    if _is_postgresql(connection):
+        bound = with_rows(connection, first, values, rows, changes)
+        row = driver.execute(connection, bound, has_result=True)
+        return None if row is None else bound.read(row)
+    found = fetch(connection, first, values)
+    if found is not None:
+        for part in rows:
+            _insert(connection, [part])
+        for change in changes:
+            run(connection, change.statement, change.values)
+    return found
+
+
+def with_rows(
+    connection: sa.Connection,
+    first: sa.Insert | sa.Update,
+    values: Mapping[str, Any],
+    rows: Sequence[Rows],
+    changes: Sequence[Change] = (),
+) -> driver.Statement:
+    """Return a PostgreSQL statement that executes `first`, and adds rows and makes changes if `first` returned its row.
+
+    The statement returns the columns that `first` returns. `values` are the values of its bind parameters. The bind
+    parameters of the changes must have different names.
+    """
+    statement = _statement_with_rows(first, tuple(change.statement for change in changes), _shapes_of(rows))
+    parameters = {**values, **_given_rows(rows)}
+    for change in changes:
+        parameters |= change.values
+    return bind(connection, statement, parameters)
 
 
 @lru_cache(maxsize=512)
-def _statement_with_rows(first: sa.Insert | sa.Update, shapes: tuple[_Shape, ...]) -> Executable:
+def _statement_with_rows(
+    first: sa.Insert | sa.Update, others: tuple[sa.Update, ...], shapes: tuple[_Shape, ...]
+) -> Executable:
     done = first.cte("first")
-    return sa.select(done).add_cte(*_dependent_inserts(shapes, done))
+    is_done = sa.exists(sa.select(sa.literal(1)).select_from(done))
+    changes = (other.where(is_done).cte(f"other{number}") for number, other in enumerate(others))
+    return sa.select(done).add_cte(*_dependent_inserts(shapes, done), *changes)
 
 
 @lru_cache(maxsize=512)

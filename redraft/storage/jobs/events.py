@@ -31,6 +31,11 @@ def add(connection: Connection, job: JobRecord, first_seq: int, new: Sequence[tu
     """
     table, rows = rows_of(job.id, first_seq, new)
     add_rows(connection, table, rows)
+    add_deliveries(connection, job, rows)
+
+
+def add_deliveries(connection: Connection, job: JobRecord, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store a delivery for each of these rows of events that the job's webhook subscribes to."""
     webhook = job.request.get("webhook")
     if webhook:
         webhooks.add(connection, job.id, webhook, rows)

@@ -16,7 +16,7 @@ from redraft.storage.engine.query_parts import (
     fetch_one,
     insert_into,
 )
-from redraft.storage.engine.statements import Rows, defaults_of, fetch, with_rows
+from redraft.storage.engine.statements import Change, Rows, defaults_of, fetch, fetch_with, with_rows
 from redraft.storage.engine.tables import jobs
 from redraft.storage.jobs.job_filters import JobFilter, has_success, in_order, positions
 
@@ -80,10 +80,19 @@ def as_record(row: Any) -> JobRecord:
     return JobRecord(**row)
 
 
-def add(connection: sa.Connection, values: Mapping[str, Any], deadline_s: float) -> JobRecord | None:
-    """Insert a job and return its record. Return None if a job has the same id or idempotency key."""
+def add(
+    connection: sa.Connection,
+    values: Mapping[str, Any],
+    deadline_s: float,
+    rows: Sequence[Rows] = (),
+    changes: Sequence[Change] = (),
+) -> JobRecord | None:
+    """Insert a job, with rows and changes of other tables, and return its record.
+
+    Return None and change nothing if a job has the same id or idempotency key.
+    """
     statement = _add_statement(connection.dialect.name, tuple(values))
-    row = fetch(connection, statement, _add_parameters(values, deadline_s))
+    row = fetch_with(connection, statement, _add_parameters(values, deadline_s), rows, changes)
     return None if row is None else as_record(row)
 
 

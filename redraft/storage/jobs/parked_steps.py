@@ -78,12 +78,12 @@ def has_working(connection: sa.Connection, run_id: str) -> bool:
     return exists(connection, is_working(run_id))
 
 
-def is_working(run_id: str) -> sa.ColumnElement[bool]:
+def is_working(run_id: str | sa.BindParameter[str]) -> sa.ColumnElement[bool]:
     """Whether a job of a run is open, and its step is not parked."""
     return sa.and_(is_open(), jobs.c.available_at < _PARKED_AT, jobs.c.run_id == run_id)
 
 
-def is_parked_elsewhere(run_id: str) -> sa.ColumnElement[bool]:
+def is_parked_elsewhere(run_id: sa.BindParameter[str]) -> sa.ColumnElement[bool]:
     """Whether the step of a job of another run is parked or resumable."""
     is_other = sa.and_(jobs.c.run_id.is_not(None), jobs.c.run_id != run_id)
     return sa.and_(is_open(), jobs.c.available_at >= _PARKED_AT, is_other)

@@ -4,22 +4,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, select, text
+from sqlalchemy import Connection, bindparam, event, select, text, update
 from sqlalchemy.exc import DataError
 
 from redraft.domain.jobs.ids import new_id
 from redraft.errors import Unavailable
 from redraft.storage.engine.driver import Statement
-from redraft.storage.engine.statements import Rows, add_rows, adding_together, collecting_rows
+from redraft.storage.engine.statements import Change, Rows, add_rows, adding_together, collecting_rows
 from redraft.storage.engine.tables import calls as call_rows
 from redraft.storage.engine.tables import evaluations as evaluation_rows
 from redraft.storage.engine.tables import events as event_rows
 from redraft.storage.engine.tables import iterations as iteration_rows
 from redraft.storage.engine.tables import jobs as job_rows
 from redraft.storage.engine.unit_of_work import Database
-from redraft.storage.jobs import calls, events, step_claims, transitions
+from redraft.storage.jobs import calls, events, jobs, step_claims, transitions
 from redraft.storage.jobs.jobs import JobRecord
 from redraft.storage.jobs.transitions import Advance
+from tests.storage.conftest import job_values
 
 pytestmark = pytest.mark.both_databases
 
@@ -273,3 +274,22 @@ def test_events_are_never_numbered_past_what_the_job_knows(
     with pytest.raises(RuntimeError, match="numbered"), database.write() as connection:
         transitions.advance_with(connection, wrong, advance_of(), [], rows)
     assert everything(database) == before
+
+
+def test_a_row_is_added_with_rows_and_changes_of_other_tables_or_nothing_is(
+    database: Database, add_job: Callable[..., JobRecord]
+) -> None:
+    other, new = add_job(), job_values()
+    rows = [events.rows_of(new["id"], 1, TOLD)]
+    is_other = job_rows.c.id == bindparam("p_other")
+    done = update(job_rows).where(is_other).values(guidance=bindparam("p_words")).returning(job_rows.c.id)
+    for words in ("first", "second"):
+        with database.write() as connection:
+            made = jobs.add(connection, new, 600, rows, [Change(done, {"p_other": other.id, "p_words": words})])
+        assert (made is not None) == (words == "first")
+    with database.read() as connection:
+        told, _ = stored(connection)
+        changed = jobs.get(connection, other.id)
+    assert [number for number, *_ in told] == [1, 2]
+    assert changed is not None
+    assert changed.guidance == "first"
