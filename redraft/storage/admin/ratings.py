@@ -4,7 +4,7 @@ Ratings are never changed. The latest rating of each rater counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Executable, Float, Select, Subquery, and_, ca
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
-from redraft.storage.jobs.job_filters import JobFilter, conditions, in_order
+from redraft.storage.jobs.job_filters import JobFilter, positions
 
 LOOKBACK = 300
 _TASK_CHARS = 300
@@ -194,9 +194,8 @@ def latest_evaluations(connection: Connection, criteria: JobFilter | None = None
     newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
     if criteria is not None:
         # The jobs are selected first, because an index has their order. The newest evaluations may all be of other jobs
-        matching = select(jobs.c.id).where(*conditions(connection, criteria), jobs.c.best_score.is_not(None))
-        newest_jobs = in_order(matching, newest_first=True).limit(LOOKBACK).subquery()
-        newest_ids = newest_ids.where(evaluations.c.job_id.in_(select(newest_jobs.c.id)))
+        newest_jobs = positions(connection, replace(criteria, is_scored=True, limit=LOOKBACK))
+        newest_ids = newest_ids.where(evaluations.c.job_id.in_([job_id for _, job_id in newest_jobs]))
     newest = newest_ids.subquery()
     query = (
         select(

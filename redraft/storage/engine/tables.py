@@ -31,10 +31,6 @@ ENDED = "finished_at IS NOT NULL"
 SCORED = f"{ENDED} AND best_score IS NOT NULL"
 # The duration of an ended job. SQLite stores times as texts
 DURATIONS = {"postgresql": "finished_at - created_at", "sqlite": "julianday(finished_at) - julianday(created_at)"}
-# The conditions of the indexes of labels, by database
-_SIZE = "octet_length(CAST(metadata AS TEXT))"
-LABELLED = {"postgresql": f"metadata <> '{{}}' AND {_SIZE} <= 1000", "sqlite": "metadata <> '{}'"}
-LONG_LABELS = f"{_SIZE} > 1000"
 _LIVE = "status IN ('queued', 'running')"
 _OPEN = f"{_LIVE} OR stop_reason = 'answered'"
 # The outcome of a job, as far as its columns show it: only the result of a continued job shows whether its answer is
@@ -149,18 +145,17 @@ sa.Index(
 for _dialect, _duration in DURATIONS.items():
     partial_index("ix_jobs_duration", sa.text(f"({_duration})"), jobs.c.id, where=ENDED).ddl_if(dialect=_dialect)
 
-# Covering indexes: jobs with a label are found in the order of time without the table. PostgreSQL refuses an entry of
-# more than 2,700 bytes, so it has another index, without the labels, for the few jobs with long labels
-sa.Index(
-    "ix_jobs_labels",
-    *(jobs.c.created_at, jobs.c.id),
-    postgresql_include=["metadata"],
-    postgresql_where=sa.text(LABELLED["postgresql"]),
-).ddl_if(dialect="postgresql")
-partial_index("ix_jobs_long_labels", jobs.c.created_at, jobs.c.id, where=LONG_LABELS).ddl_if(dialect="postgresql")
-sa.Index(
-    "ix_jobs_labels", *(jobs.c.created_at, jobs.c.id, jobs.c.metadata), sqlite_where=sa.text(LABELLED["sqlite"])
-).ddl_if(dialect="sqlite")
+# The pairs of `jobs.metadata`, in the order of job lists. Triggers on `jobs` insert and delete these rows, so that they
+# are right although a process of the previous release stores jobs
+job_labels = sa.Table(
+    "job_labels",
+    metadata,
+    sa.Column("key", CleanText, primary_key=True),
+    sa.Column("value", CleanText, primary_key=True),
+    sa.Column("created_at", UtcTime, primary_key=True),
+    sa.Column("job_id", sa.String(40), primary_key=True, key="id"),
+    sqlite_with_rowid=False,
+)
 
 attachments = sa.Table(
     "attachments",

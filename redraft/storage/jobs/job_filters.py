@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -13,14 +13,15 @@ from redraft.domain.jobs.states import JobKind, Outcome
 from redraft.storage.engine import postgresql
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import ListPosition, is_after_position, is_between, matches
-from redraft.storage.engine.tables import LABELLED, LONG_LABELS, OTHER_KINDS, OUTCOME_GROUP, jobs
+from redraft.storage.engine.tables import OTHER_KINDS, OUTCOME_GROUP, job_labels, jobs
 from redraft.storage.jobs.criterion_verdicts import does_not_meet
 
 _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
 _CONTINUED = "continued"
 
-# The maximum number of rows with these labels that SQLite reads and sorts at once
-_RARE_MAX = 1000
+# The number of jobs with a label that are read, before jobs are read in the order of another index
+_LABELLED_AT_ONCE = 2000
+_MILLISECOND = timedelta(milliseconds=1)
 
 Sort = Literal["time", "best", "worst", "cost", "duration"]
 
@@ -29,9 +30,9 @@ Sort = Literal["time", "best", "worst", "cost", "duration"]
 class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
-    `is_continued` narrows `outcomes`, and `has_long_labels` narrows `metadata`; see `split_by_order`. `words` must be
-    in the task or in the answer. `not_met` is the id of a criterion that the answer does not meet. No index
-    helps with these two, because its updates would slow down every submission and every end of a job.
+    `is_continued` narrows `outcomes`; see `split_by_order`. `words` must be in the task or in the answer. `not_met` is
+    the id of a criterion that the answer does not meet. No index helps with these two, because its updates would slow
+    down every submission and every end of a job.
     """
 
     statuses: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ class JobFilter:
     created_after: datetime | None = None
     created_before: datetime | None = None
     metadata: Mapping[str, str] | None = None
-    has_long_labels: bool | None = None
+    is_scored: bool = False
     id_prefix: str | None = None
     words: tuple[str, ...] = ()
     not_met: str | None = None
@@ -64,13 +65,13 @@ class JobFilter:
 
     @property
     def has_only_labels(self) -> bool:
-        """Whether an index of labels in the order of time has all that the filter needs."""
-        others = replace(self, metadata=None, has_long_labels=None, created_after=None, created_before=None)
+        """Whether the table of labels has all that the filter needs."""
+        others = replace(self, metadata=None, created_after=None, created_before=None)
         return bool(self.metadata) and not others.is_narrowed
 
 
-def in_order(query: Any, *, newest_first: bool) -> Any:
-    order = (jobs.c.created_at, jobs.c.id)
+def in_order(query: Any, *, newest_first: bool, table: sa.Table = jobs) -> Any:
+    order = (table.c.created_at, table.c.id)
     return query.order_by(*(column.desc() if newest_first else column.asc() for column in order))
 
 
@@ -83,41 +84,125 @@ def conditions(connection: sa.Connection, criteria: JobFilter) -> list[sa.Column
     found += matches(jobs, criteria, ("stop_reason", "kind", "model", "run_id"))
     if criteria.kind not in {None, JobKind.GENERATE_ANSWER}:
         found.append(_literal(OTHER_KINDS))
-    found += is_between(jobs.c.created_at, criteria.created_after, criteria.created_before)
-    found.extend(_has_labels(connection, criteria))
+    if criteria.is_scored:
+        found.append(jobs.c.best_score.is_not(None))
+    found.extend(metadata_conditions(connection, criteria.metadata or {}))
     if criteria.id_prefix:
         # Ids have hexadecimal digits, so each id with this beginning sorts before the beginning followed by "g"
         found.append(sa.and_(jobs.c.id >= criteria.id_prefix, jobs.c.id < criteria.id_prefix + "g"))
     found.extend(_has_word(connection, word) for word in criteria.words)
     if criteria.not_met is not None:
         found.append(does_not_meet(connection, criteria.not_met))
+    return [*found, *_has_position(jobs, criteria)]
+
+
+def _has_position(table: sa.Table, criteria: JobFilter) -> list[sa.ColumnElement[bool]]:
+    found = is_between(table.c.created_at, criteria.created_after, criteria.created_before)
     if criteria.after:
-        found.append(is_after_position(jobs, criteria.after, newest_first=criteria.newest_first))
+        found.append(is_after_position(table, criteria.after, newest_first=criteria.newest_first))
     return found
 
 
 def positions(connection: sa.Connection, criteria: JobFilter, *, extra: int = 0) -> list[ListPosition]:
     """Return the positions of the jobs of a page, and of `extra` further jobs."""
     limit = criteria.limit + extra
+    if not criteria.metadata:
+        return _positions_of_jobs(connection, criteria, limit)
+    if criteria.has_only_labels and len(criteria.metadata) == 1:
+        return _fetch_positions(connection, _select_label(criteria, *criteria.metadata).limit(limit))
+    criteria = _from_first_job(connection, criteria)
+    key, ends = _rarest_label(connection, criteria)
+    labelled = _select_labelled(connection, criteria, key).limit(limit)
+    if criteria.has_only_labels or len(ends) < 2:
+        return _fetch_positions(connection, labelled)
+    # Most pages are full of these jobs. If few of them match the rest of the filter, an index of the rest is faster
+    last, following = ends
+    is_near = is_after_position(job_labels, following, newest_first=not criteria.newest_first)
+    found = _fetch_positions(connection, labelled.where(is_near))
+    return found + _positions_of_jobs(connection, replace(criteria, after=last), limit - len(found))
+
+
+def matching(connection: sa.Connection, criteria: JobFilter) -> sa.Select[Any]:
+    """Return a query for the ids of the jobs that match a filter, in any order."""
+    labels = criteria.metadata or {}
+    labelled = [_select_label(criteria, key).with_only_columns(job_labels.c.id).order_by(None) for key in labels]
+    if criteria.has_only_labels and len(labelled) == 1:
+        return labelled[0]
+    if connection.dialect.name == "postgresql":
+        return sa.select(jobs.c.id).where(*conditions(connection, criteria))
+    # SQLite has no index on the labels in `jobs`
+    wanted = conditions(connection, replace(criteria, metadata=None))
+    return sa.select(jobs.c.id).where(*wanted, *(jobs.c.id.in_(each) for each in labelled))
+
+
+def _positions_of_jobs(connection: sa.Connection, criteria: JobFilter, limit: int) -> list[ListPosition]:
+    if not limit:
+        return []
     found: list[ListPosition] = []
     # The best plan depends on the number of jobs with the labels, which a generic plan does not know
     needs_own_plans = criteria.metadata and connection.dialect.name == "postgresql"
     with postgresql.unprepared(connection) if needs_own_plans else nullcontext():
-        for part in split_by_order(connection, criteria):
+        for part in split_by_order(criteria):
             query = sa.select(jobs.c.created_at, jobs.c.id).where(*conditions(connection, part))
-            page = in_order(query, newest_first=criteria.newest_first).limit(limit)
-            found += [(row.created_at, row.id) for row in connection.execute(page)]
+            found += _fetch_positions(connection, in_order(query, newest_first=criteria.newest_first).limit(limit))
     return sorted(found, reverse=criteria.newest_first)[:limit]
 
 
-def split_by_order(connection: sa.Connection, criteria: JobFilter) -> list[JobFilter]:
+def _fetch_positions(connection: sa.Connection, query: Any) -> list[ListPosition]:
+    return [(row.created_at, row.id) for row in connection.execute(query)]
+
+
+def _select_label(criteria: JobFilter, key: str) -> sa.Select[Any]:
+    """Return a query for the positions of the jobs with the label `key`, with any other labels, in order."""
+    is_labelled = (job_labels.c.key == key, job_labels.c.value == (criteria.metadata or {})[key])
+    query = sa.select(job_labels.c.created_at, job_labels.c.id).where(
+        *is_labelled, *_has_position(job_labels, criteria)
+    )
+    return in_order(query, newest_first=criteria.newest_first, table=job_labels)
+
+
+def _select_labelled(connection: sa.Connection, criteria: JobFilter, key: str) -> sa.Select[Any]:
+    """Return a query for the positions of the matching jobs, which tests the jobs with the label `key` in order."""
+    query = _select_label(criteria, key)
+    others = {name: value for name, value in (criteria.metadata or {}).items() if name != key}
+    rest = replace(criteria, metadata=others, created_after=None, created_before=None, after=None)
+    wanted = conditions(connection, rest)
+    return query.where(sa.select(1).where(jobs.c.id == job_labels.c.id, *wanted).exists()) if wanted else query
+
+
+def _from_first_job(connection: sa.Connection, criteria: JobFilter) -> JobFilter:
+    """Return the filter from the first job on that can have all labels."""
+    for key in criteria.metadata or {}:
+        for first, _ in _fetch_positions(connection, _select_label(criteria, key).limit(1)):
+            before, after = criteria.created_before, criteria.created_after
+            if criteria.newest_first:
+                before = min(filter(None, (before, first + _MILLISECOND)))
+            else:
+                after = max(filter(None, (after, first - _MILLISECOND)))
+            criteria = replace(criteria, created_before=before, created_after=after)
+    return criteria
+
+
+def _rarest_label(connection: sa.Connection, criteria: JobFilter) -> tuple[str, list[ListPosition]]:
+    """Return the key of the rarest label, as far as its first `_LABELLED_AT_ONCE` jobs show it.
+
+    Also returns the position of the last one of these jobs, and of the next job if there is one.
+    """
+    ends: dict[str, list[ListPosition]] = {}
+    for key in criteria.metadata or {}:
+        ends[key] = _fetch_positions(connection, _select_label(criteria, key).offset(_LABELLED_AT_ONCE - 1).limit(2))
+        if len(ends[key]) < 2:
+            return key, ends[key]
+    key = (min if criteria.newest_first else max)(ends, key=lambda each: ends[each])
+    return key, ends[key]
+
+
+def split_by_order(criteria: JobFilter) -> list[JobFilter]:
     """Split a filter into filters with one indexed value each: an index has the rows of only one value in order."""
     if criteria.outcomes:
         parts = [(each, kept) for each in dict.fromkeys(criteria.outcomes) for kept in (False, True)]
         found = [(each, kept) for each, kept in parts if not kept or each in _RETURNED]
         return [replace(criteria, outcomes=(each,), is_continued=kept) for each, kept in found]
-    if criteria.has_only_labels and connection.dialect.name == "postgresql":
-        return [replace(criteria, has_long_labels=each) for each in (False, True)]
     return [replace(criteria, statuses=(each,)) for each in dict.fromkeys(criteria.statuses)] or [criteria]
 
 
@@ -162,29 +247,13 @@ def _contains(connection: sa.Connection, text: sa.ColumnElement[str], word: str)
     return text.ilike(f"%{escaped}%", escape="/")
 
 
-def _has_labels(connection: sa.Connection, criteria: JobFilter) -> list[sa.ColumnElement[bool]]:
-    if not criteria.metadata or not criteria.has_only_labels:
-        return metadata_conditions(connection, criteria.metadata or {})
-    index = _literal(LONG_LABELS if criteria.has_long_labels else LABELLED[connection.dialect.name])
-    if connection.dialect.name == "postgresql":
-        of_index = [] if criteria.has_long_labels is None else [index]
-        return [*of_index, *metadata_conditions(connection, criteria.metadata)]
-    return [index, *_has_pairs(jobs, criteria.metadata), *_has_exactly(criteria.metadata)]
-
-
 def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
     """Return conditions that a job has all these pairs in its metadata."""
     if not wanted:
         return []
     if connection.dialect.name == "postgresql":
         return [jobs.c.metadata.op("@>")(dict(wanted))]
-    # A scan of the index alone finds the few rows that `json_each` then has to parse
-    labelled = jobs.alias("labelled")
-    rare = sa.select(labelled.c.id).where(_literal(f"labelled.{LABELLED['sqlite']}"), *_has_pairs(labelled, wanted))
-    ids = connection.scalars(rare.limit(_RARE_MAX + 1)).all()
-    # More rows than that are soon found in the order of the list, and would be slow to sort
-    is_rare = len(ids) <= _RARE_MAX
-    return [jobs.c.id.in_(ids) if is_rare else sa.and_(*_has_pairs(jobs, wanted)), *_has_exactly(wanted)]
+    return [*_has_pairs(wanted), *_has_exactly(wanted)]
 
 
 def _literal(condition: str) -> sa.ColumnElement[bool]:
@@ -192,10 +261,10 @@ def _literal(condition: str) -> sa.ColumnElement[bool]:
     return sa.text(condition)  # pyright: ignore[reportReturnType]
 
 
-def _has_pairs(table: sa.FromClause, wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+def _has_pairs(wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
     # On SQLite, this search for texts is faster than parsing the JSON. So `_has_exactly` parses only few rows
     pairs = [to_json({key: value}).decode()[1:-1] for key, value in wanted.items()]
-    return [sa.func.instr(sa.type_coerce(table.c.metadata, sa.Text), pair) > 0 for pair in pairs]
+    return [sa.func.instr(sa.type_coerce(jobs.c.metadata, sa.Text), pair) > 0 for pair in pairs]
 
 
 def _has_exactly(wanted: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from redraft.storage.engine.query_parts import ListPosition, fetch_all
 from redraft.storage.engine.tables import DURATIONS, ENDED, SCORED, evaluations, iterations, jobs
-from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_order, positions
+from redraft.storage.jobs.job_filters import JobFilter, Sort, conditions, in_order, matching, positions
 from redraft.storage.jobs.jobs import is_accepted
 
 SCANNED_MAX = 5000
@@ -159,8 +159,9 @@ def by_ids(connection: Connection, job_ids: Sequence[str], *, newest_first: bool
 
 
 def count(connection: Connection, criteria: JobFilter, *, most: int) -> int:
-    some = select(jobs.c.id).where(*conditions(connection, criteria)).limit(most).subquery()
-    return connection.scalar(select(func.count()).select_from(some)) or 0
+    return (
+        connection.scalar(select(func.count()).select_from(matching(connection, criteria).limit(most).subquery())) or 0
+    )
 
 
 def scores(connection: Connection, job_ids: Sequence[str]) -> list[tuple[str, int, float | None]]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,13 +11,13 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import CheckConstraint, Connection, Engine, create_engine, insert, inspect, text
+from sqlalchemy import CheckConstraint, Connection, Engine, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from redraft.domain.jobs.ids import new_id
 from redraft.storage.engine import schema
 from redraft.storage.engine.columns import DbNow
-from redraft.storage.engine.tables import calls, jobs, metadata
+from redraft.storage.engine.tables import calls, job_labels, jobs, metadata
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
@@ -115,6 +116,22 @@ def test_jobs_of_earlier_releases_get_the_sum_of_their_reasoning_tokens(database
     with database.read() as connection:
         found = connection.execute(text("SELECT id, reasoning_tokens FROM jobs")).all()
     assert dict(map(tuple, found)) == {job_id: 12, other: 0}
+
+
+def test_jobs_of_earlier_releases_get_their_labels(database: Database):
+    downgrade(database, "0032")
+    # More jobs than the upgrade of PostgreSQL copies at once
+    count, now = 2 if database.is_sqlite else 2001, datetime.now(UTC)
+    labels = [{"n": str(n), 'a"b': "ключ"} for n in range(count)]
+    rows = [job_values(metadata=each, deadline_at=now, available_at=now) for each in [*labels, {}]]
+    with database.write() as connection:
+        connection.execute(insert(jobs), rows)
+    schema.upgrade(database)
+    with database.read() as connection:
+        found = connection.execute(select(job_labels.c.key, job_labels.c.value, job_labels.c.id)).all()
+    assert {tuple(row) for row in found} == {
+        (key, value, row["id"]) for row in rows for key, value in row["metadata"].items()
+    }
 
 
 def test_an_upgrade_at_head_changes_nothing(database: Database):
