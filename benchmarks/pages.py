@@ -98,7 +98,7 @@ _SQLITE = {
     "at": "strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', n || ' seconds')",
     "ended": "strftime('%Y-%m-%dT%H:%M:%fZ', '2026-01-01', (n + n * 7919 % 1201) || ' seconds')",
     "metadata": """'{"env":"prod","team":"' || (n % 50) || '","row":"' || n || '","old":"' || """
-    """(n < :count / 2) || '"}'""",
+    """(n < :count / 2) || '","cohort":"' || (n * 50 / (:count + 1)) || '"}'""",
     "series": "(WITH RECURSIVE s(n) AS (SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) "
     "SELECT n FROM s) AS s",
 }
@@ -109,7 +109,7 @@ _POSTGRESQL = {
     "at": "timestamptz '2026-01-01 00:00:00Z' + n * interval '1 second'",
     "ended": "timestamptz '2026-01-01 00:00:00Z' + (n + n * 7919 % 1201) * interval '1 second'",
     "metadata": "jsonb_build_object('env', 'prod', 'team', (n % 50)::text, 'row', n::text, "
-    "'old', (n < :count / 2)::int::text)",
+    "'old', (n < :count / 2)::int::text, 'cohort', (n * 50 / (:count + 1))::text)",
     "series": "generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS s(n)",
 }
 
@@ -178,6 +178,7 @@ def _paths(count: int) -> list[tuple[str, str]]:
         ("… with a common label", "/jobs?metadata.team=7"),
         ("… with a label of all jobs", "/jobs?metadata.env=prod"),
         ("… with a label of the older half", "/jobs?metadata.old=1"),
+        ("… with a label of the oldest 2%", "/jobs?metadata.cohort=0"),
         ("… with a label of one job", "/jobs?metadata.row=77"),
         ("… with a label of no job", "/jobs?metadata.row=none"),
         ("… failed, with a label", "/jobs?metadata.team=1&outcome=failed"),
@@ -191,6 +192,7 @@ def _paths(count: int) -> list[tuple[str, str]]:
         ("… that do not meet an unknown criterion", "/jobs?not_met=none"),
         ("… with two labels of old jobs", "/jobs?metadata.old=1&metadata.team=7"),
         ("… accepted, with a label of the older half", "/jobs?metadata.old=1&outcome=accepted"),
+        ("… accepted, with a label of the oldest 2%", "/jobs?metadata.cohort=0&outcome=accepted"),
         *((f"… all by {sort}", f"/jobs?sort={sort}") for sort in ("best", "worst", "cost", "duration")),
         ("… all by cost, in the middle", f"/jobs?sort=cost&after={deep}"),
         ("… accepted, by cost", "/jobs?sort=cost&outcome=accepted"),

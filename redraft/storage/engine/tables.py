@@ -146,7 +146,8 @@ for _dialect, _duration in DURATIONS.items():
     partial_index("ix_jobs_duration", sa.text(f"({_duration})"), jobs.c.id, where=ENDED).ddl_if(dialect=_dialect)
 
 # The pairs of `jobs.metadata`, in the order of job lists. Triggers on `jobs` insert and delete these rows, so that they
-# are right although a process of the previous release stores jobs
+# are also right for jobs that a process of the previous release stores. A migration that makes `jobs` again on SQLite
+# must make the triggers again
 job_labels = sa.Table(
     "job_labels",
     metadata,
