@@ -167,7 +167,7 @@ def test_the_docs_describe_all_operations_and_fields(client: httpx2.Client, docu
     threshold = next(each for each in fields if each.startswith("score_threshold"))
     for words in (
         "number",
-        "Minimum score of an accepted answer; 0 is allowed.",
+        "Minimum score of an accepted answer.",
         "default 0.8; at least 0.0; at most 1.0",
     ):
         assert words in threshold

@@ -88,7 +88,7 @@ def test_the_end_tells_what_the_answer_cites_and_what_nothing_supports(
         "Sources:",
         "[Source 1] The \\u202e Aare",
         "[Source 2] c7",
-        "Grounding: 0.67, 2 of 2 sources cited",
+        "Grounding: 0.66, 2 of 2 sources cited",
         "Not supported: Fondue tastes best in winter.",
     ]
 

@@ -210,7 +210,7 @@ def test_probes_of_evaluators_are_shown_and_a_job_of_a_failed_evaluator_warns(
     page = visitor.go("/ratings/tests")
     expect(page.get_by_text("2 of 8 probes failed.")).to_be_visible()
     row = page.get_by_role("row", name="Confident nonsense")
-    expect(row.get_by_role("cell")).to_have_text(["change", "2 of 2", "100 % 34 to 100", "+0.00", "✗ failed"])
+    expect(row.get_by_role("cell")).to_have_text(["change", "2 of 2", "100 % 34 to 100", "+0.000", "✗ failed"])
     visitor.check_accessible()
     page = visitor.go(f"/jobs/{job_id}")
     expect(page.get_by_text("openai:judge failed probes of evaluators")).to_be_visible()
