@@ -632,6 +632,7 @@ class IterationYield(ResponseModel):
     """The gain and the cost of one iteration, over the items with a verdict."""
     number: int
     reached: int
+    evaluated: int
     newly_accepted: int
     accepted: int
     pass_rate: Estimate | None = None

@@ -17,8 +17,9 @@ _CRITERIA_SHOWN = 20
 _BY_ROW = "by row"
 _INTERVAL = "95 % interval"
 _COLUMNS = (
-    "New: accepted in it for the first time. Pass rate: accepted in it or before. Better, worse, change: its score "
-    "compared with the best score before. Each new: the cost of each newly accepted answer."
+    "Evaluated: reached it and got a score in it. New: accepted in it for the first time. Pass rate: accepted in it or "
+    "before. Better, worse, change: its score compared with the best score before. Each new: the cost of "
+    "each newly accepted answer."
 )
 
 
@@ -178,6 +179,7 @@ def _iterations(yields: Sequence[IterationYield]) -> Section | None:
         (
             str(each.number),
             number(each.reached),
+            number(each.evaluated),
             number(each.newly_accepted),
             wording.share(each.pass_rate),
             wording.share_span(each.pass_rate),
@@ -196,7 +198,7 @@ def _iterations(yields: Sequence[IterationYield]) -> Section | None:
         for each in yields
     )
     tables = (
-        Table("Accepted", ("Iteration", "Reached", "New", "Pass rate", _INTERVAL), passes),
+        Table("Accepted", ("Iteration", "Reached", "Evaluated", "New", "Pass rate", _INTERVAL), passes),
         Table("Changes and costs", ("Iteration", "Better", "Worse", "Change", "Cost", "Each new"), changes),
     )
     return Section("iterations", "Gain of each iteration", (_COLUMNS,), tables)

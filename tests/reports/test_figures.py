@@ -31,8 +31,8 @@ def test_the_names_are_stable():
         *("input_tokens_per_accepted", "output_tokens_per_accepted"),
     ]
     assert list(figures["uplift"]["iterations"][0]) == [
-        *("number", "reached", "newly_accepted", "accepted", "pass_rate", "better", "worse", "mean_gain"),
-        *("mean_change", "cost_usd", "cost_per_accepted_usd"),
+        *("number", "reached", "evaluated", "newly_accepted", "accepted", "pass_rate", "better", "worse"),
+        *("mean_gain", "mean_change", "cost_usd", "cost_per_accepted_usd"),
     ]
     compared = figures_of(comparison_tables([], []))
     assert list(compared) == [

@@ -72,7 +72,8 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
     assert "- iter\\_max 2: iteration 3 was reached by 10 items" in seen
     assert "### Scores" in folded
     assert "</details>" in folded
-    assert "| Iteration | Reached | New | Pass rate | 95 % interval |\n| --- | ---: | ---: | ---: | ---: |" in seen
+    headers = "| Iteration | Reached | Evaluated | New | Pass rate | 95 % interval |"
+    assert f"{headers}\n| --- | ---: | ---: | ---: | ---: | ---: |" in seen
 
 
 def test_an_example_is_a_table_of_its_answers():

@@ -35,7 +35,7 @@ def test_the_figures_to_see_first_come_first():
 
 def test_each_iteration_is_told_with_what_it_brought_and_cost():
     lines = _lines(render_text(run_tables()))
-    assert "2 25 15 77.7 % 63.7 % to 87.4 %" in lines
+    assert "2 25 25 15 77.7 % 63.7 % to 87.4 %" in lines
     assert "2 25 0 +0.250 $0.25 $0.0167" in lines
     assert f"3 10 0 +0.100 $0.10 {DASH}" in lines
 
@@ -148,7 +148,7 @@ def test_a_pipe_gets_the_plain_lines_and_a_terminal_tables_that_fit():
     shown = _printed(print_report, tables, terminal=True)
     assert "───" in shown
     assert max(map(len, shown.splitlines())) <= 80
-    assert "3 10 0 77.7 %" in " ".join(shown.split())
+    assert "3 10 10 0 77.7 %" in " ".join(shown.split())
 
 
 def test_markup_of_rich_is_plain_text():

@@ -67,7 +67,8 @@ def describe_difference(
             "Without variation nothing can be said about other rows."
         )
     is_small = difference.clusters < ROWS_NEEDED
-    limit = "So few rows show only large ones." if is_small else "Any within that interval is possible."
+    few = f"With fewer than {ROWS_NEEDED} rows, only a large difference can be detected."
+    limit = few if is_small else "Any within that interval is possible."
     return f"No difference in the {what} shown against {than}: {value} ({facts}). {limit}"
 
 

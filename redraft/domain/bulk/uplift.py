@@ -41,6 +41,7 @@ class IterationYield:
 
     number: int
     reached: int  # The number of items with an answer of this iteration
+    evaluated: int  # The number of these items whose answer of this iteration has a score
     newly_accepted: int  # The number of items accepted in it for the first time
     accepted: int  # The number of items accepted in it or in an earlier iteration
     pass_rate: Estimate | None  # `accepted` as a share of all items with a verdict
@@ -107,7 +108,7 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     yields = yields_of(evaluated)
     revisions = _revisions(yields[1:])
     words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged))
-    words += (_describe_price(yields, revisions), *independent) if revised else ()
+    words += (*_describe_unscored(yields[1:]), _describe_price(yields, revisions), *independent) if revised else ()
     return Uplift(
         n=len(pairs),
         revised=revised,
@@ -157,6 +158,7 @@ def _yield(number: int, items: Sequence[ItemOutcome], rows: Sequence[Sequence[It
     return IterationYield(
         number=number,
         reached=len(there),
+        evaluated=sum(score is not None for item in there for score in item.scores_by_iteration[number - 1 : number]),
         newly_accepted=new,
         accepted=sum(part for part, _ in so_far),
         pass_rate=clustered_share(so_far),
@@ -231,6 +233,17 @@ def _answer(gain: Mean | None) -> str:
     if gain.low > 0:
         return "Yes, the scores rose."
     return "No, the scores fell." if gain.high < 0 else "No effect on the scores is shown."
+
+
+def _describe_unscored(later: Sequence[IterationYield]) -> tuple[str, ...]:
+    """Say how many revisions could have no effect, because they have no score."""
+    written = sum(each.reached for each in later)
+    missing = written - sum(each.evaluated for each in later)
+    if not missing:
+        return ()
+    why = "the answer was cut off at the output limit, or it was not evaluated"
+    advice = "If answers were cut off, raise sampling.max_output_tokens."
+    return (f"{missing} of {count(written, 'revision')} have no score: {why}. {advice}",)
 
 
 def _describe_price(yields: Sequence[IterationYield], revisions: Revisions) -> str:

@@ -49,9 +49,10 @@ def test_only_rows_with_a_verdict_in_both_are_compared():
 def test_the_comparison_is_described_in_sentences():
     scores = "+0.075 (95 % interval -0.076 to +0.225, 4 rows)"
     passes = "+0.0 points (95 % interval -65.3 points to +65.3 points, 4 rows, p = 1.000)"
+    few = "With fewer than 20 rows, only a large difference can be detected."
     assert compare(BASE, NEW, name="run_7").words == (
-        f"No difference in the mean score shown against that of run_7: {scores}. So few rows show only large ones.",
-        f"No difference in the pass rate shown against that of run_7: {passes}. So few rows show only large ones.",
+        f"No difference in the mean score shown against that of run_7: {scores}. {few}",
+        f"No difference in the pass rate shown against that of run_7: {passes}. {few}",
         "By score: 2 wins, 1 tie, 1 loss.",
         "1 row newly failing (newly failing), 1 row newly passing (newly passing); McNemar's exact test: p = 1.000.",
         "Left out: 1 row with a verdict in run_7 only (lost).",

@@ -58,7 +58,7 @@ def test_few_rows_show_nothing_by_their_interval():
     found = Mean(-0.2, -0.3, 0.1, 19, 19)
     assert direction_shown(found) is None
     assert describe_difference("mean score", found, than="before").endswith(
-        "19 rows). So few rows show only large ones."
+        "19 rows). With fewer than 20 rows, only a large difference can be detected."
     )
 
 

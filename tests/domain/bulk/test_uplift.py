@@ -68,6 +68,16 @@ def test_an_unknown_price_is_unknown_only_where_it_was_paid():
     assert told.cost_usd is None
 
 
+def test_revisions_without_a_score_are_counted_and_named():
+    items = [*many("cut", 2, 0.5, None, None), *many("whole", 2, 0.5, 0.6, 0.9)]
+    found = measure_uplift(items)
+    assert [(each.reached, each.evaluated) for each in found.iterations] == [(4, 4), (4, 2), (4, 2)]
+    [words] = [each for each in found.words if "no score" in each]
+    assert words.startswith("4 of 8 revisions have no score: the answer was cut off at the output limit")
+    assert "raise sampling.max_output_tokens" in words
+    assert "no score" not in " ".join(measure_uplift(many("whole", 2, 0.5, 0.6)).words)
+
+
 def test_an_iteration_that_brings_nothing_has_no_price_for_it():
     _, second = yields_of([looped("a", 0.5, 0.5)])
     assert (second.newly_accepted, second.cost_usd, second.cost_per_accepted_usd) == (0, Decimal("0.01"), None)
