@@ -128,6 +128,13 @@ class CallList(ResponseModel):
     data: list[Call]
 
 
+class CallTotals(ResponseModel):
+    """The model calls of one or more iterations, failed calls included."""
+    calls: int
+    tokens: int
+    seconds: float
+
+
 class CheckOutcome(ResponseModel):
     id: str
     kind: str
@@ -575,6 +582,7 @@ class ItemOutcome(ResponseModel):
     iterations: int = 0
     cost_usd: str | None = None
     cost_by_iteration: list[str | None] = []
+    calls_by_iteration: list[CallTotals] = []
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float | None = None
@@ -980,6 +988,7 @@ class Revisions(ResponseModel):
     newly_accepted: int
     cost_usd: str | None = None
     cost_per_accepted_usd: str | None = None
+    calls: CallTotals | None = None
 
 
 class RoundFinished(ResponseModel):

@@ -109,9 +109,9 @@ def _numbers(plot: Plot, yields: Sequence[IterationYield]) -> list[Markup]:
 
 
 def draw_costs(yields: Sequence[IterationYield]) -> Picture | None:
-    """Draw the cost per newly accepted answer of each iteration. Return None if no such cost is known."""
+    """Draw the cost per newly accepted answer of each iteration. Return None if no such cost is known or above 0."""
     known = {each.number: each.cost_per_accepted_usd for each in yields if each.cost_per_accepted_usd is not None}
-    if not known:
+    if not any(known.values()):
         return None
     ticks = ticks_to(float(max(known.values())))
     # The axis is a little longer than the highest bar, because that bar has a label above it

@@ -72,11 +72,7 @@ def test_a_run_whose_worker_is_killed_goes_on_and_pays_nothing_twice(
     assert max(again.values()) <= 4 + 1
     one, other = (run_tables(services, each.id).report for each in (undisturbed, run))
     assert one.counts == other.counts
-    assert (one.pass_rate, one.final_score, one.uplift.words) == (
-        other.pass_rate,
-        other.final_score,
-        other.uplift.words,
-    )
+    assert (one.pass_rate, one.final_score, one.uplift.gain) == (other.pass_rate, other.final_score, other.uplift.gain)
 
 
 def seconds_until_started(desk: Desk) -> float:

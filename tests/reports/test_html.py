@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from dataclasses import replace
+from decimal import Decimal
 from hashlib import sha256
 from random import Random
 
@@ -149,6 +150,7 @@ def test_a_comparison_is_drawn_about_nothing():
 def test_an_unknown_price_is_drawn_as_unknown():
     unpriced = render_html(run_tables(many("a", 3, 0.9, price=None)))
     assert 'id="costs-title"' not in unpriced
+    assert 'id="costs-title"' not in render_html(run_tables(many("a", 3, 0.5, 0.9, price=Decimal(0))))
     mixed = [looped("a", 0.9), looped("b", 0.5, 0.9, cost_by_iteration=(CENT, None))]
     assert ">unknown</text>" in render_html(run_tables(mixed))
     assert ">none accepted</text>" in render_html(run_tables([looped("a", 0.9), looped("b", 0.5, 0.6)]))

@@ -305,7 +305,8 @@ class Remote(RemoteRequests):
 
     def run_tables(self, run_id: str) -> RunTables:
         run, (facts, items, examples) = self.get_run(run_id), self._outcomes(run_id)
-        return RunTables(facts, run_results.report_of(run.defaults, run.overrides, items), (), items, examples)
+        report = run_results.report_of(run.defaults, run.overrides, items, has_only_checks=facts.has_only_checks)
+        return RunTables(facts, report, (), items, examples)
 
     def comparison_tables(self, baseline_id: str, run_id: str) -> ComparisonTables:
         report_tables.ensure_different((baseline_id, run_id))

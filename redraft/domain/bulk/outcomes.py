@@ -25,6 +25,15 @@ class ItemCriterion:
 
 
 @dataclass(frozen=True, slots=True)
+class CallTotals:
+    """The model calls of one or more iterations, failed calls included."""
+
+    calls: int
+    tokens: int  # Input and output
+    seconds: float  # The sum of the times of the calls, which may overlap
+
+
+@dataclass(frozen=True, slots=True)
 class ItemOutcome:
     """One item of a run: one repeat of a row of the dataset. Scores are from 0 to 1."""
 
@@ -41,6 +50,7 @@ class ItemOutcome:
     iterations: int = 0
     cost_usd: Decimal | None = None  # The cost of all calls, failed ones included; None if a price is unknown
     cost_by_iteration: tuple[Decimal | None, ...] = ()  # The cost of each iteration; empty if costs are unknown
+    calls_by_iteration: tuple[CallTotals, ...] = ()  # The calls of each iteration; empty if they are unknown
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float | None = None
@@ -95,3 +105,8 @@ def sum_costs(costs: Iterable[Decimal | None]) -> Decimal | None:
     """Return the sum, or None if one of the costs is unknown."""
     known = list(costs)
     return None if None in known else sum((cost for cost in known if cost is not None), Decimal(0))
+
+
+def sum_calls(totals: Iterable[CallTotals]) -> CallTotals:
+    known = list(totals)
+    return CallTotals(*(sum(getattr(each, name) for each in known) for name in ("calls", "tokens", "seconds")))

@@ -133,8 +133,16 @@ class RunReport:
     repeats: Repeats | None = None  # None if no row has two evaluated repeats
 
 
-def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -> RunReport:
-    """Compute all figures of a run in any state. `threshold` is the threshold of all items, if they have the same."""
+def report_on(
+    items: Sequence[ItemOutcome], *, threshold: float | None = None, has_only_checks: bool = False
+) -> RunReport:
+    """Compute all figures of a run in any state.
+
+    Args:
+        items: the outcomes of all items of the run.
+        threshold: the threshold of all items, if they have the same.
+        has_only_checks: no model evaluates the answers.
+    """
     evaluated = [item for item in items if item.has_verdict]
     scored = [(item.final_score, item.custom_id) for item in evaluated if item.final_score is not None]
     reasons = Counter(item.stop_reason for item in items if item.stop_reason is not None)
@@ -143,7 +151,7 @@ def report_on(items: Sequence[ItemOutcome], *, threshold: float | None = None) -
         stop_reasons=dict(sorted(reasons.items(), key=lambda named: (-named[1], named[0]))),
         pass_rate=pass_rate_of(evaluated),
         final_score=mean_of([score for score, _ in scored], clusters=[row for _, row in scored]),
-        uplift=measure_uplift(evaluated),
+        uplift=measure_uplift(evaluated, has_only_checks=has_only_checks),
         iter_max_advice=recommend_iter_max(evaluated),
         threshold_advice=recommend_threshold(evaluated, threshold=threshold),
         costs=add_costs(items),

@@ -12,7 +12,7 @@ from decimal import Decimal
 from math import fsum
 from typing import Literal, get_args
 
-from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row, sum_costs
+from redraft.domain.bulk.outcomes import SAME, CallTotals, ItemOutcome, by_row, sum_calls, sum_costs
 from redraft.domain.bulk.phrases import count, describe_difference, dollars, format_share
 from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Estimate, Mean, clustered_share, share
@@ -61,6 +61,7 @@ class Revisions:
     newly_accepted: int
     cost_usd: Decimal | None  # None if a price is unknown
     cost_per_accepted_usd: Decimal | None  # The cost per newly accepted item; None without such an item
+    calls: CallTotals | None  # None if the calls of an iteration are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,13 @@ class Uplift:
     words: tuple[str, ...]  # The figures in sentences
 
 
-def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
-    """Compare the returned answers with the first answers, over the items with a verdict."""
+def measure_uplift(items: Sequence[ItemOutcome], *, has_only_checks: bool = False) -> Uplift:
+    """Compare the returned answers with the first answers, over the items with a verdict.
+
+    Args:
+        items: the outcomes of a run.
+        has_only_checks: no model evaluates, so the scores have no noise to warn of.
+    """
     evaluated = [item for item in items if item.has_verdict]
     scored = [
         (item, item.first_score, item.final_score)
@@ -104,9 +110,9 @@ def measure_uplift(items: Sequence[ItemOutcome]) -> Uplift:
     gain = mean_difference(pairs, clusters=[item.custom_id for item, _, _ in scored])
     helped, hurt, unchanged = (_part(scored, way) for way in (1, -1, 0))
     backings = tuple(found for who in WHO if (found := _backing(evaluated, who)))
-    independent = tuple(map(_describe_backing, backings)) or (UNBACKED,)
+    independent = tuple(map(_describe_backing, backings)) or (() if has_only_checks else (UNBACKED,))
     yields = yields_of(evaluated)
-    revisions = _revisions(yields[1:])
+    revisions = _revisions(yields[1:], evaluated)
     words = _describe_gain(len(pairs), revised, gain, (helped, hurt, unchanged))
     words += (*_describe_unscored(yields[1:]), _describe_price(yields, revisions), *independent) if revised else ()
     return Uplift(
@@ -171,9 +177,11 @@ def _yield(number: int, items: Sequence[ItemOutcome], rows: Sequence[Sequence[It
     )
 
 
-def _revisions(later: Sequence[IterationYield]) -> Revisions:
+def _revisions(later: Sequence[IterationYield], items: Sequence[ItemOutcome]) -> Revisions:
     new, cost = sum(each.newly_accepted for each in later), sum_costs(each.cost_usd for each in later)
-    return Revisions(new, cost, cost / new if cost is not None and new else None)
+    is_known = all(len(item.calls_by_iteration) >= item.iterations for item in items)
+    calls = sum_calls(each for item in items for each in item.calls_by_iteration[1:]) if is_known else None
+    return Revisions(new, cost, cost / new if cost is not None and new else None, calls)
 
 
 def _change(item: ItemOutcome, number: int) -> float | None:
@@ -248,12 +256,18 @@ def _describe_unscored(later: Sequence[IterationYield]) -> tuple[str, ...]:
 
 def _describe_price(yields: Sequence[IterationYield], revisions: Revisions) -> str:
     new, cost, each = revisions.newly_accepted, revisions.cost_usd, revisions.cost_per_accepted_usd
-    price = "an unknown amount" if cost is None else dollars(cost)
+    price, calls = "an unknown amount" if cost is None else dollars(cost), revisions.calls
     accepted = f"brought {count(new, 'more accepted answer')}" if new else "brought no more accepted answer"
-    per_answer = f", {dollars(each)} for each" if each is not None and new > 1 else ""
+    shares = [dollars(each)] if each is not None else []
+    if calls:
+        used = [count(calls.calls, "call"), f"{calls.tokens:,} tokens"]
+        used += [f"{calls.seconds:,.0f} s of model time"] if calls.seconds else []
+        price += f" and took {', '.join(used)}"
+        shares += [f"{calls.calls / new:,.1f} calls", f"{calls.tokens / new:,.0f} tokens"] if new else []
+    per_answer = f". That is {', '.join(shares)} for each newly accepted answer" if shares and new > 1 else ""
     before, all_accepted = yields[0].accepted, yields[-1].accepted
     totals = f" ({all_accepted} instead of {before})" if new else ""
-    return f"The iterations after the first {accepted}{totals} and cost {price}{per_answer}."
+    return f"The iterations after the first {accepted}{totals}. They cost {price}{per_answer}."
 
 
 def _describe_backing(backing: Backing) -> str:

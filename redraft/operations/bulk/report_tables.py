@@ -30,8 +30,9 @@ def run_tables(services: Services, run_id: str) -> RunTables:
     """The report of a run. Raises NotFound if there is no such run."""
     run = runs.get_run(services, run_id)
     items = run_results.outcomes(services, run_id)
-    report = run_results.report_of(run.defaults, run.overrides, items)
-    return RunTables(facts_of(services, run), report, items=items, examples=read_examples(services, run_id, items))
+    facts = facts_of(services, run)
+    report = run_results.report_of(run.defaults, run.overrides, items, has_only_checks=facts.has_only_checks)
+    return RunTables(facts, report, items=items, examples=read_examples(services, run_id, items))
 
 
 def comparison_tables(services: Services, baseline_id: str, run_id: str) -> ComparisonTables:

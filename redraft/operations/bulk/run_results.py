@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic_core import to_json
 
-from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
+from redraft.domain.bulk.outcomes import CallTotals, ItemCriterion, ItemOutcome
 from redraft.domain.bulk.run_statistics import RunReport, report_on
 from redraft.domain.evaluation.rubrics import FAULT_ABSENT
 from redraft.operations.bulk.runs import find
@@ -92,10 +92,16 @@ def outcomes(services: Services, run_id: str) -> list[ItemOutcome]:
     return [_outcome(item, page) for page in _pages(services, run) for item in page.items]
 
 
-def report_of(defaults: Mapping[str, Any], overrides: Mapping[str, Any], items: Sequence[ItemOutcome]) -> RunReport:
+def report_of(
+    defaults: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    items: Sequence[ItemOutcome],
+    *,
+    has_only_checks: bool,
+) -> RunReport:
     """Report on the items of a run that has these defaults and overrides."""
     threshold: float | None = overrides.get("score_threshold", defaults.get("score_threshold"))
-    return report_on(items, threshold=threshold)
+    return report_on(items, threshold=threshold, has_only_checks=has_only_checks)
 
 
 def _run(services: Services, run_id: str) -> RunRecord:
@@ -160,6 +166,7 @@ def _outcome(item: Mapping[str, Any], page: _Page) -> ItemOutcome:
         iterations=len(written),
         cost_usd=_cost(item),
         cost_by_iteration=_cost_by_iteration(page.costs.get(item["number"], ()), len(written)),
+        calls_by_iteration=_calls_by_iteration(page.costs.get(item["number"], ()), len(written)),
         input_tokens=item["input_tokens"] or 0,
         output_tokens=item["output_tokens"] or 0,
         seconds=(finished - started).total_seconds() if started and finished else None,
@@ -186,6 +193,11 @@ def _cost(item: Mapping[str, Any]) -> Decimal | None:
 def _cost_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tuple[Decimal | None, ...]:
     costs = {row["iteration"]: None if row["unpriced"] else Decimal(row["cost"]) / NANO for row in rows}
     return tuple(costs.get(number, Decimal(0)) for number in range(1, iterations + 1))
+
+
+def _calls_by_iteration(rows: Sequence[Mapping[Any, Any]], iterations: int) -> tuple[CallTotals, ...]:
+    found = {row["iteration"]: CallTotals(row["calls"], int(row["tokens"]), int(row["ms"]) / 1000) for row in rows}
+    return tuple(found.get(number, CallTotals(0, 0, 0.0)) for number in range(1, iterations + 1))
 
 
 def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:

@@ -372,13 +372,17 @@ def list_criteria(connection: Connection, run_id: str, numbers: Sequence[int]) -
 
 
 def list_costs(connection: Connection, run_id: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the cost of each iteration of these items, in order. `unpriced` counts calls with unknown cost."""
+    """Return calls and cost of each iteration of these items, in order. `unpriced` counts calls with unknown cost."""
+    tokens = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
     query = (
         select(
             run_items.c.number.label("item"),
             calls.c.iteration,
             func.coalesce(func.sum(calls.c.cost_nano_usd), 0).label("cost"),
             func.count().filter(calls.c.cost_nano_usd.is_(None)).label("unpriced"),
+            func.count().label("calls"),
+            func.sum(tokens).label("tokens"),
+            func.coalesce(func.sum(calls.c.latency_ms), 0).label("ms"),
         )
         .join_from(run_items, calls, calls.c.job_id == run_items.c.job_id)
         .where(_is_one_of(run_id, numbers))

@@ -216,7 +216,8 @@ def test_a_report_tells_all_figures(client: httpx2.Client, driver: Driver, model
     assert (report["counts"]["accepted"], report["pass_rate"]["value"]) == (2, 1.0)
     assert report["costs"]["total_usd"] is None
     assert report["costs"]["known_usd"] == "0"
-    assert report["uplift"]
+    used = report["uplift"]["revisions"]["calls"]
+    assert (used["calls"], used["tokens"] > 0, used["seconds"] > 0) == (4, True, True)
     assert "recommended" in report["iter_max_advice"]["words"]
     assert (report["object"], report["run"]["id"]) == ("run_report", run["id"])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import CallTotals, ItemOutcome
 
 THRESHOLD = 0.8
 CENT = Decimal("0.01")
@@ -27,6 +27,7 @@ def looped(name: str, *scores: float | None, repeat: int = 1, price: Decimal | N
         "iterations": len(scores),
         "cost_usd": None if price is None else price * len(scores),
         "cost_by_iteration": (price,) * len(scores),
+        "calls_by_iteration": (CallTotals(2, 110, 1.0),) * len(scores),
         "input_tokens": 100 * len(scores),
         "output_tokens": 10 * len(scores),
         "seconds": float(len(scores)),

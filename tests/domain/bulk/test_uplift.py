@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 
-from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.outcomes import CallTotals, ItemOutcome
 from redraft.domain.bulk.uplift import UNBACKED, measure_uplift, yields_of
 from redraft.domain.statistics.estimates import share
 from tests.domain.bulk.outcomes import RUNS, failed, looped, many
@@ -89,6 +89,23 @@ def test_without_independent_verdicts_it_warns_that_the_gain_may_be_chance():
     assert words[1].startswith(
         "The mean score of the returned answers is higher than that of the first answers by 0.200"
     )
+
+
+def test_scores_of_checks_have_no_noise_to_warn_of():
+    assert UNBACKED not in measure_uplift(many("row", 40, 0.5, 0.7), has_only_checks=True).words
+
+
+def test_the_calls_of_revisions_are_told_in_all_and_per_newly_accepted_answer():
+    items = [*many("new", 2, 0.5, 0.9, price=Decimal(0)), *many("same", 2, 0.5, 0.5, price=Decimal(0))]
+    found = measure_uplift(items, has_only_checks=True)
+    assert found.revisions.calls == CallTotals(8, 440, 4.0)
+    assert found.words[-1] == (
+        "The iterations after the first brought 2 more accepted answers (2 instead of 0). They cost $0.00 and took "
+        "8 calls, 440 tokens, 4 s of model time. That is $0.00, 4.0 calls, 220 tokens for each newly accepted answer."
+    )
+    unknown = measure_uplift([looped("a", 0.5, 0.9, calls_by_iteration=())], has_only_checks=True)
+    assert unknown.revisions.calls is None
+    assert unknown.words[-1].endswith("They cost $0.01.")
 
 
 def test_an_audit_confirms_a_share_of_the_accepted_answers():
