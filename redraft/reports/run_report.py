@@ -218,7 +218,9 @@ def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
         )
         for rate in rates[:_CRITERIA_SHOWN]
     )
-    words = "The criterion that most returned answers do not meet comes first."
+    words = "The criterion with the largest share of answers that do not meet it comes first."
+    if any(rate.texts > 1 for rate in rates[:_CRITERIA_SHOWN]):
+        words += " Of several texts of a criterion, the one that most answers do not meet is shown."
     if len(rates) > len(rows):
         words += f" {len(rows)} of {len(rates)} criteria are shown."
     headers = ("Criterion", "Text", "Not met", "Met at first", "Met at the end", _INTERVAL)

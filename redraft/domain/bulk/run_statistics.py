@@ -104,7 +104,7 @@ class CriterionRate:
     """How many items met one criterion of their rubric, in the first and in the returned answer."""
 
     id: str
-    text: str  # The most frequent text, because each row can give the criterion its own text or check value
+    text: str  # The text that most answers do not meet; each row can give the criterion its own text or check value
     judged: int  # The number of returned answers with a verdict on the criterion
     not_met: int  # The number of these answers that do not meet it
     first: Estimate | None  # The share of first answers that meet it
@@ -129,7 +129,7 @@ class RunReport:
     agreement: HumanAgreement | None  # None if no item has both verdicts
     first_scores: tuple[Bin, ...]  # Histograms of the first and of the final scores
     final_scores: tuple[Bin, ...]
-    criteria: tuple[CriterionRate, ...] = ()  # The criterion that most returned answers do not meet comes first
+    criteria: tuple[CriterionRate, ...] = ()  # The criterion with the largest share not met comes first
     repeats: Repeats | None = None  # None if no row has two evaluated repeats
 
 
@@ -252,7 +252,7 @@ def compare_with_people(items: Iterable[ItemOutcome]) -> HumanAgreement | None:
 
 
 def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
-    """Return the rates of each criterion. The criterion that most returned answers do not meet comes first."""
+    """Return the rates of each criterion, the largest share of returned answers that do not meet it first."""
     found: defaultdict[str, list[tuple[str, ItemCriterion]]] = defaultdict(list)
     for item in items:
         for each in item.criteria:
@@ -260,13 +260,14 @@ def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
     rates: list[CriterionRate] = []
     for name, group in found.items():
         texts = Counter(each.text for _, each in group)
-        text = texts.most_common(1)[0][0]
+        failed = Counter(each.text for _, each in group if each.returned is False)
+        text = max(texts, key=lambda each: (failed[each], texts[each]))
         returned = [(row, each.returned) for row, each in group if each.returned is not None]
         first = [(row, each.first) for row, each in group if each.first is not None]
         not_met = sum(not met for _, met in returned)
         shares = _share_met(first), _share_met(returned)
         rates.append(CriterionRate(name, text, len(returned), not_met, *shares, len(texts)))
-    return tuple(sorted(rates, key=lambda rate: -rate.not_met))
+    return tuple(sorted(rates, key=lambda rate: (-rate.not_met / max(1, rate.judged), -rate.not_met)))
 
 
 def _share_met(verdicts: Sequence[tuple[str, bool]]) -> Estimate | None:

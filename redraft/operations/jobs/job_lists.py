@@ -95,7 +95,7 @@ class JobLines:
 
 @dataclass(frozen=True, slots=True)
 class CriteriaRates:
-    """The counts of each criterion. The criterion that most answers do not meet comes first.
+    """The counts of each criterion. The criterion with the largest share of answers that do not meet it comes first.
 
     Attributes:
         searched: the number of jobs that were read, the newest ones of the list.

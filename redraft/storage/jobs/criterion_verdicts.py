@@ -36,12 +36,12 @@ class CriterionCount:
 
     @property
     def text(self) -> str:
-        """The statement with most verdicts."""
-        return max(self.statements, key=lambda each: each.judged).text
+        """The statement that most answers do not meet."""
+        return self.statements[0].text
 
 
 def count_verdicts(connection: sa.Connection, job_ids: Sequence[str]) -> list[CriterionCount]:
-    """Return the counts of each criterion over these jobs, the criterion that most answers do not meet first."""
+    """Return the counts of each criterion over these jobs, the largest share of answers that do not meet it first."""
     has_answer = sa.and_(jobs.c.id.in_(job_ids), jobs.c.status == "succeeded")
     verdicts = sa.select(_returned_verdict().label("criteria")).where(has_answer).subquery("verdicts")
     each = _Elements(connection, verdicts.c.criteria)
@@ -55,7 +55,11 @@ def count_verdicts(connection: sa.Connection, job_ids: Sequence[str]) -> list[Cr
     found: defaultdict[str, list[StatementCount]] = defaultdict(list)
     for criterion_id, text, judged, not_met in connection.execute(query):
         found[criterion_id].append(StatementCount(text, judged, not_met))
-    return sorted((_sum(*pair) for pair in found.items()), key=lambda each: (-each.not_met, -each.judged, each.id))
+    return sorted((_sum(*pair) for pair in found.items()), key=_order)
+
+
+def _order(each: CriterionCount) -> tuple[float, int, int, str]:
+    return -each.not_met / each.judged, -each.not_met, -each.judged, each.id
 
 
 def _sum(criterion_id: str, statements: Sequence[StatementCount]) -> CriterionCount:

@@ -210,7 +210,7 @@ def test_an_empty_run_has_a_report():
     assert (found.agreement, found.iter_max_advice.value, found.threshold_advice.value) == (None, None, None)
 
 
-def test_the_criterion_that_most_returned_answers_do_not_meet_comes_first():
+def test_the_criterion_with_the_largest_share_not_met_comes_first():
     def item(name: str, *met: tuple[bool | None, bool | None]) -> ItemOutcome:
         return looped(name, 0.9, criteria=tuple(ItemCriterion(f"c{n}", "True.", *each) for n, each in enumerate(met)))
 
@@ -220,6 +220,9 @@ def test_the_criterion_that_most_returned_answers_do_not_meet_comes_first():
     assert [(rate.id, rate.judged, rate.not_met) for rate in rates] == [("c1", 2, 1), ("c0", 1, 0)]
     assert (rates[0].first, rates[0].returned) == (share(0, 2), share(1, 2))
     assert (rates[1].first, rates[1].returned) == (share(1, 1), share(1, 1))
+    often = [item(str(n), (None, n > 6)) for n in range(12)]
+    always = [item(f"always {n}", (None, None), (None, False)) for n in range(6)]
+    assert [(rate.id, rate.not_met) for rate in rate_criteria(often + always)] == [("c1", 6), ("c0", 7)]
 
 
 def test_a_criterion_whose_text_differs_by_row_is_one_criterion():
@@ -228,5 +231,5 @@ def test_a_criterion_whose_text_differs_by_row_is_one_criterion():
         for n in range(60)
     ]
     [rate] = rate_criteria(items)
-    assert (rate.id, rate.text, rate.texts) == ("right", "Names 58.", 59)
+    assert (rate.id, rate.text, rate.texts) == ("right", "Names 0.", 59)
     assert (rate.judged, rate.not_met) == (60, 20)

@@ -118,11 +118,15 @@ def test_the_criterion_that_fails_most_is_named_with_the_jobs_in_which_it_failed
 def test_criteria_with_the_same_id_are_one_criterion_whatever_their_texts(
     reader: Reader, stored: Callable[..., str], model_server: ModelServer
 ):
-    model_server.script(generate=["Paris"] * 3)
+    model_server.script(generate=["Paris"] * 4)
     for capital in ("Paris", "Rome", "Oslo"):
         check = {"id": "right", "kind": "check", "check": {"kind": "contains", "value": capital}}
         stored(instruct=capital, iter_max=1, rubric=[check, words_at_most(3)])
-    [right, short] = rates(reader.go("/jobs/criteria"))
+    greeting = {"id": "greet", "kind": "check", "check": {"kind": "contains", "value": "Hello"}}
+    stored(instruct="Bern", iter_max=1, rubric=[greeting])
+    [greet, right, short] = rates(reader.go("/jobs/criteria"))
+    # 1 of 1 comes before 2 of 3
+    assert greet[1:] == ["1", "1", "0.0 %"]
     assert right[1:] == ["2", "3", "33.3 %"]
     assert right[0].startswith("right ")
     assert "3 different texts" in right[0]
