@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from redraft.cli import output
+from redraft.cli.option_names import with_commands
 from redraft.cli.options import JOB_OPTIONS
 from redraft.errors import FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from redraft.redaction import redact
@@ -121,7 +122,8 @@ def exit_of_code(code: str) -> Exit:
 
 def advice(code: str) -> str | None:
     """Return advice for an error code, or None if the code has no advice."""
-    return _ADVICE.get(code)
+    words = _ADVICE.get(code)
+    return words and with_commands(words)
 
 
 def _print_error(error: RedraftError, names: Collection[str]) -> None:
@@ -184,6 +186,7 @@ class GuardedGroup(TyperGroup):
         output.given_checks.set({})
         # The names are read now, because Typer empties both lists of arguments when the command runs
         names = _names_of(self, [*ctx._protected_args, *ctx.args])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        output.command_options.set(names)
         try:
             result = super().invoke(ctx)
             # A closed pipe must raise here, and not in the interpreter's last flush, where no code can handle it

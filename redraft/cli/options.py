@@ -334,14 +334,6 @@ JOB_OPTIONS = (
 )
 
 
-def in_options(text: str) -> str:
-    """Replace dotted names of request fields, such as `limits.max_tokens`, by the options that set these fields."""
-    for each in JOB_OPTIONS:
-        if "." in each.field:
-            text = re.sub(rf"(?<![\w.]){re.escape(each.field)}(?!\w|\.\w)", each.flag, text)
-    return text
-
-
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add JOB_OPTIONS to a command. The command receives the values as `given`, by dotted field name."""
     return _with_options(command, JOB_OPTIONS)

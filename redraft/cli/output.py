@@ -6,7 +6,7 @@ rich does not interpret markup.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
@@ -24,6 +24,8 @@ from redraft.domain.text.control_characters import reveal, reveal_in_json
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 given_checks: ContextVar[Mapping[str, str]] = ContextVar("given_checks")
 """The options --check of the command. A key is the JSON pointer to the criterion in the request."""
+command_options: ContextVar[Collection[str] | None] = ContextVar("command_options", default=None)
+"""The options and arguments of the command; None if no command runs."""
 
 # If stdout is not a terminal, a program reads the table, so rich must not cut its cells
 _PIPED_WIDTH = 400

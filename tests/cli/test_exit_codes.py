@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from redraft.cli import exit_codes, options
+from redraft.cli import exit_codes, option_names, options, output
 from redraft.cli.exit_codes import Exit, GuardedGroup
 from redraft.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, ProviderError, RedraftError, Unavailable
 from tests.model_server.scripts import Reply
@@ -205,8 +206,21 @@ def test_wrong_usage_is_2(shell: Shell, words: list[str]) -> None:
 
 
 def test_a_message_names_the_options_of_nested_fields():
-    told = options.in_options("Raise sampling.max_output_tokens (generator), not sampling.max_output_tokens.x.")
+    text = "Raise sampling.max_output_tokens (generator), not sampling.max_output_tokens.x."
+    told = Context().run(option_names.in_options, text)
     assert told == "Raise --max-output-tokens (generator), not sampling.max_output_tokens.x."
+
+
+def test_an_option_that_the_command_lacks_is_named_with_a_command_that_has_it() -> None:
+    def told(names: list[str]) -> tuple[str | None, str]:
+        output.command_options.set(names)
+        return exit_codes.advice("output_truncated"), option_names.in_options("Raise sampling.max_output_tokens.")
+
+    asked, continued = (copy_context().run(told, [name]) for name in ("--max-output-tokens", "--guidance"))
+    assert (asked[0] or "").endswith("ask for a shorter answer with --guidance of `redraft jobs continue`.")
+    assert asked[1] == "Raise --max-output-tokens."
+    assert (continued[0] or "").endswith("with --guidance.")
+    assert continued[1] == "Raise --max-output-tokens of `redraft ask`."
 
 
 def test_the_option_of_a_field_is_the_first_spelling_that_the_command_has():

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from api.dependencies import ContextOf
 from api.pages.jobs.job_filters import outcome_words
-from api.pages.parts.filters import count, usd
+from api.pages.parts.filters import count, percent, usd
 from api.pages.parts.rendering import page, pages_router
 from api.pages.parts.trend_charts import Column, draw_bars, draw_shares
 from redraft.domain.jobs.states import Outcome
@@ -67,9 +67,9 @@ def _outcomes(each: EndedJobs) -> str:
 
 
 def _acceptance(each: EndedJobs) -> str:
-    if each.accepted_percent is None:
+    if not each.succeeded:
         return "no answer"
-    return f"{each.accepted_percent} %, {count(each.accepted)} of {count(each.succeeded)}"
+    return f"{percent(each.accepted, each.succeeded)}, {count(each.accepted)} of {count(each.succeeded)}"
 
 
 def _share(each: EndedJobs) -> dict[str, float]:

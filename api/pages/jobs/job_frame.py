@@ -11,7 +11,7 @@ from api.dependencies import ServicesOf
 from api.http.problems import HttpProblem
 from api.http.responses import has_ended
 from api.pages.parts.filters import clip
-from api.pages.parts.job_words import NO_ANSWER, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
+from api.pages.parts.job_words import NO_ANSWER, NO_SCORE, REMEDIES, STAYS_ACCEPTED, STEPS, STOPS, ending, held_back
 from api.pages.parts.rendering import address, page
 from redraft.domain.jobs.states import JobKind, StopReason
 from redraft.operations.jobs import references
@@ -77,6 +77,9 @@ def job_page(
     )
 
 
+_INTERRUPTED = frozenset({StopReason.CANCELED, StopReason.DEADLINE_EXCEEDED, StopReason.ERROR})
+
+
 def _events_of(job: Job) -> str:
     # Only jobs with `stream: true` have text to render
     return f"/jobs/{job.id}/drafts" if job.request.get("stream") else f"/v1/jobs/{job.id}/events"
@@ -98,7 +101,8 @@ def stop_words(job: Job, lacks: Sequence[str] = ()) -> str | None:
         return held_back(job.stop_reason, [clip(each, 200) for each in lacks])
     if job.result and job.result["success"] and job.stop_reason != StopReason.ACCEPTED:
         return STAYS_ACCEPTED.format(why=ending(job.stop_reason))
-    return STOPS[job.stop_reason]
+    is_unscored = job.result["final_score"] is None and job.stop_reason in _INTERRUPTED
+    return NO_SCORE if is_unscored else STOPS[job.stop_reason]
 
 
 def _models(value: str | list[str] | None) -> list[str]:

@@ -23,6 +23,7 @@ STOPS: dict[str, str] = {
     StopReason.ERROR: "A step failed permanently: this is the best answer until then.",
 }
 STAYS_ACCEPTED = "The continuation ended ({why}), and the answer stays accepted."
+NO_SCORE = "No answer has a score."
 NO_ANSWER = "There is no answer."
 
 STEPS = {"generate": "is being generated", "evaluate": "is being evaluated", "audit": "is being audited"}

@@ -22,6 +22,7 @@ from redraft.cli.exit_codes import Exit
 from redraft.cli.sessions import load_settings
 from redraft.cli.views import live
 from redraft.domain.bulk.phrases import count
+from redraft.domain.jobs.job_errors import describe
 from redraft.domain.jobs.states import describe_stop_reason
 from redraft.errors import RedraftError, Unavailable
 
@@ -277,7 +278,7 @@ def _print_end(job: dict[str, Any], seconds: float) -> bool:
     if result and not result["success"]:
         output.show("No answer met all required criteria. This is the best answer.", "yellow")
     if error:
-        output.say(f"{error['title']}: {output.one_line(error['detail'])}", "red")
+        output.say(output.one_line(describe(error)), "red")
     return error is None or error["code"] == _MODELS_OWN_FAULT
 
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from math import floor
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
 from redraft.cli import output
+from redraft.domain.bulk.phrases import percent
 from redraft.domain.statistics.estimates import share
 
 if TYPE_CHECKING:
@@ -119,5 +119,5 @@ def _accepted(run: "Run") -> str:
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""
-    words = f"accepted {floor(rate.value * 100 + 1e-9)} % ({rate.low * 100:.0f} to {rate.high * 100:.0f} %)"
+    words = f"accepted {percent(rate.value)} ({percent(rate.low)} to {percent(rate.high)})"
     return f"{words} so far; easy rows finish first" if run.status == "running" else words

@@ -9,6 +9,7 @@ import typer
 from redraft.cli import options, output, sessions, source_files
 from redraft.cli.backends import opening
 from redraft.cli.jobs import refining, request_bodies
+from redraft.cli.option_names import in_options
 
 if TYPE_CHECKING:
     from redraft.cli.backends.opening import Backend
@@ -130,7 +131,7 @@ def _ask(
     def begin() -> tuple[str, int]:
         job = submitted()
         for warning in job.warnings:
-            output.say(f"Note: {options.in_options(warning.message)}", "dim")
+            output.say(f"Note: {in_options(warning.message)}", "dim")
         return job.id, 0
 
     wait = Wait(

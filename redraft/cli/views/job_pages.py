@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from redraft.cli import output, sessions
-from redraft.cli.options import in_options
+from redraft.cli.option_names import in_options
 from redraft.cli.output import NONE
 from redraft.cli.views import grounding_output
 from redraft.cli.views.live import unscored
 from redraft.cli.views.verdicts import whole_lines
 from redraft.domain.bulk.phrases import count, format_score, format_threshold
+from redraft.domain.jobs.job_errors import describe
 from redraft.domain.jobs.states import JobKind, Outcome, describe_stop_reason
 from redraft.operations.jobs.iterations import Evaluation, Iteration
 from redraft.operations.jobs.resources import Call, Event, Job, WebhookDelivery
@@ -70,7 +71,7 @@ def show_job(job: Job, iterations: Sequence[Iteration], took: str = "", continue
     for iteration in iterations:
         _show_iteration(iteration, short)
     if job.error:
-        output.show_section("Error", [(in_options(f"{job.error['title']}: {job.error['detail']}"), "")], "red")
+        output.show_section("Error", [(in_options(describe(job.error)), "")], "red")
     if job.result:
         output.show_section("Answer", [(job.result["final_answer"], "")], "green")
         if cited := list(grounding_output.cited_lines(job)):

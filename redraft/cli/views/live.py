@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from redraft.cli import output
-from redraft.cli.options import in_options
+from redraft.cli.option_names import in_options
 from redraft.cli.views import grounding_output
 from redraft.cli.views.verdicts import Line, brief_lines
 from redraft.domain.bulk.phrases import format_score, format_threshold
@@ -199,6 +199,8 @@ def lines_of(event: "Event", threshold: float, iteration: "Iteration | None" = N
             return _evaluated(data, threshold, iteration)
         case "done" | "evaluated":
             result: dict[str, Any] | None = data.get("result")
+            # The error follows when the job has ended
+            message = "There is no answer." if data.get("error") and result is None else message
             style = "bold red" if result is None else "bold green" if result["success"] else "bold yellow"
             return [(message, style)]
         case "job.continued" if data.get("guidance"):
@@ -214,7 +216,8 @@ def _candidate(data: dict[str, Any]) -> str:
 
 def _evaluated(data: dict[str, Any], threshold: float, iteration: "Iteration | None") -> list[Line]:
     if data["score"] is None:
-        words, style = unscored(data)
+        is_cut = OUTPUT_LIMIT in (data.get("error") or {})
+        words, style = ("not evaluated: cut off at the output limit", "red") if is_cut else unscored(data)
         return [(f"  {_candidate(data)}{words}", style)]
     seconds = "reused" if data.get("reused") else f"in {output.span(data.get('seconds') or 0)}"
     verdict = (

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from redraft.cli import exit_codes, output
 from redraft.cli.exit_codes import Exit
-from redraft.cli.options import in_options
+from redraft.cli.option_names import in_options
 from redraft.cli.views.following import show_event
 from redraft.cli.views.grounding_output import print_sources
 from redraft.cli.views.job_pages import show_job
 from redraft.cli.views.live import make_view
 from redraft.domain.bulk.phrases import format_score
+from redraft.domain.jobs.job_errors import describe
 from redraft.domain.jobs.states import describe_stop_reason
 from redraft.errors import RETRYABLE_CODES
 from redraft.operations.jobs.iterations import Iteration
@@ -81,7 +82,7 @@ def _summary(job: Job, seconds: float) -> str:
 
 def print_error(job_id: str, error: dict[str, Any]) -> None:
     """Print the error of a job, and what to do about it."""
-    output.say(in_options(f"{error['title']}: {output.one_line(error['detail'], 2000)}"), "red")
+    output.say(in_options(output.one_line(describe(error), 2000)), "red")
     if words := exit_codes.advice(error["code"]):
         output.say(words)
     if error["code"] in _CONTINUABLE:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from math import fsum
 
 from redraft.domain.bulk.outcomes import SAME, ItemOutcome, by_row
-from redraft.domain.bulk.phrases import count, describe_difference, format_names, format_p
+from redraft.domain.bulk.phrases import count, describe_difference, format_names, format_p, format_score
 from redraft.domain.statistics.bootstrap import mean_difference
 from redraft.domain.statistics.estimates import Mean, mcnemar_p, paired_share_difference
+
+_LOWER_SHOWN = 10
 
 _Rows = Mapping[str, Sequence[ItemOutcome]]
 
@@ -84,7 +86,7 @@ def compare(baseline: Sequence[ItemOutcome], new: Sequence[ItemOutcome], *, name
         only_in_new=tuple(sorted(after.keys() - before.keys())),
         words=(),
     )
-    return replace(found, words=_say(found, name))
+    return replace(found, words=_say(found, name, _describe_lower(dict(zip(rows, pairs, strict=True)))))
 
 
 def verdicts_of(rows: _Rows) -> dict[str, RowVerdict]:
@@ -111,12 +113,23 @@ def _compare_verdicts(before: _Rows, after: _Rows) -> Verdicts:
     return Verdicts(lost, won, neither, mcnemar_p(len(lost), len(won)), repeats_without)
 
 
-def _say(found: Comparison, name: str) -> tuple[str, ...]:
+def _describe_lower(pairs: Mapping[str, tuple[RowVerdict, RowVerdict]]) -> str:
+    """Name the rows with a lower score in the new run, the largest change first."""
+    scores = [(row, a.score, b.score) for row, (a, b) in pairs.items() if a.score is not None and b.score is not None]
+    lower = sorted((b - a, row, a, b) for row, a, b in scores if b < a - SAME)
+    if not lower:
+        return ""
+    shown = [f"{row} ({format_score(a)} to {format_score(b)})" for _, row, a, b in lower[:_LOWER_SHOWN]]
+    more = f" and {len(lower) - _LOWER_SHOWN} more" if len(lower) > _LOWER_SHOWN else ""
+    return f" Lower score in {count(len(lower), 'row')}: {', '.join(shown)}{more}."
+
+
+def _say(found: Comparison, name: str, lower: str) -> tuple[str, ...]:
     if found.mcnemar_p is None:
         return (f"No row can be compared with {name}: none has a verdict in both.", *_describe_left_out(found, name))
     losses = "1 loss" if found.losses == 1 else f"{found.losses} losses"
     return (
-        describe_difference("mean score", found.score, than=f"that of {name}"),
+        describe_difference("mean score", found.score, than=f"that of {name}") + lower,
         describe_difference("pass rate", found.pass_rate, than=f"that of {name}", unit="points", p=found.mcnemar_p),
         f"By score: {count(found.wins, 'win')}, {count(found.ties, 'tie')}, {losses}.",
         describe_flips(found),

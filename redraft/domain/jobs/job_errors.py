@@ -1,5 +1,6 @@
 """In-job errors: the problem object of the API without an HTTP status."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from redraft.errors import RETRYABLE_CODES
@@ -20,7 +21,7 @@ TITLES = {
     "refused": "The model refused to answer",
     "content_filtered": "A content filter blocked the reply",
     "empty_output": "The model answered without text",
-    "output_truncated": "The reply was cut at the output limit",
+    "output_truncated": "The reply was cut off at the output limit",
     "schema_mismatch": "The answer does not fit its schema",
     "draft_invalid": "The model's draft could not be used",
     "evaluator_invalid": "The evaluator's reply could not be used",
@@ -51,3 +52,9 @@ def job_error(
         "iteration": iteration,
         "attempts": attempts,
     }
+
+
+def describe(error: Mapping[str, Any]) -> str:
+    """Return the title and the detail of an error, or the detail alone if it contains the title."""
+    title, detail = error["title"], error["detail"]
+    return detail if title in detail else f"{title}: {detail}"

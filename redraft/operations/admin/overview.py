@@ -70,11 +70,6 @@ class EndedJobs:
     def not_accepted(self) -> int:
         return self.succeeded - self.accepted - self.not_evaluated
 
-    @property
-    def accepted_percent(self) -> int | None:
-        """The percentage of accepted jobs, rounded down, so that 99.9 % does not show as 100 %; None without jobs."""
-        return 100 * self.accepted // self.succeeded if self.succeeded else None
-
 
 @dataclass(frozen=True, slots=True)
 class Figures:

@@ -209,7 +209,8 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
     result: Mapping[str, Any] = item["result"] or {}
     return {
         **{name: getattr(found, name) for name in RESULT_COLUMNS if hasattr(found, name)},
-        **{name: item[name] for name in ("line", "model", "evaluator_model", "job_id")},
+        **{name: item[name] for name in ("line", "model", "job_id")},
+        "evaluator_model": None if _has_only_checks(request) else item["evaluator_model"],
         "final_answer": result.get("final_answer"),
         "score_threshold": request.get("score_threshold"),
         **{name: item[name] or 0 for name in ("calls", *TOKENS)},
@@ -221,6 +222,12 @@ def _result(item: Mapping[str, Any], page: _Page) -> dict[str, Any]:
         "reference": _text(fields.get("reference")),
         "metadata": _labels(fields),
     }
+
+
+def _has_only_checks(request: Mapping[str, Any]) -> bool:
+    # The stored request is read without validation, because every row of a large run has one
+    rubric = request.get("rubric") or ()
+    return bool(rubric) and all(each.get("kind") == "check" for each in rubric)
 
 
 def best_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:

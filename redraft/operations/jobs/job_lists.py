@@ -18,7 +18,7 @@ from redraft.operations.jobs.resources import iteration_now
 from redraft.operations.resource_base import Resource, cost_usd, json_line, latency_ms
 from redraft.operations.services import Services
 from redraft.storage.jobs import job_lists
-from redraft.storage.jobs.criterion_verdicts import CriterionCount, count_verdicts
+from redraft.storage.jobs.criterion_verdicts import CriterionCount, count_judged, count_verdicts
 from redraft.storage.jobs.job_filters import JobFilter, positions
 from redraft.storage.jobs.job_lists import JobRow
 
@@ -99,11 +99,13 @@ class CriteriaRates:
 
     Attributes:
         searched: the number of jobs that were read, the newest ones of the list.
+        judged: the number of these jobs whose answer has a verdict on a criterion.
         is_whole: whether these are all jobs of the list.
     """
 
     counts: Sequence[CriterionCount]
     searched: int
+    judged: int
     is_whole: bool
 
 
@@ -163,7 +165,8 @@ def rate_criteria(services: Services, criteria: JobFilter) -> CriteriaRates:
             ids = [job_id for _, job_id in positions(connection, criteria, extra=1)]
             searched, last = min(len(ids), RATED_MAX), len(ids) > RATED_MAX
         counts = count_verdicts(connection, ids[:RATED_MAX])
-    return CriteriaRates(counts, searched, is_whole=not last)
+        judged = count_judged(connection, ids[:RATED_MAX])
+    return CriteriaRates(counts, searched, judged, is_whole=not last)
 
 
 def neighbour(services: Services, criteria: JobFilter, cursor: str | None, job_id: str, *, is_next: bool) -> str | None:

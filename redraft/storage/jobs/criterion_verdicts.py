@@ -62,6 +62,14 @@ def _order(each: CriterionCount) -> tuple[float, int, int, str]:
     return -each.not_met / each.judged, -each.not_met, -each.judged, each.id
 
 
+def count_judged(connection: sa.Connection, job_ids: Sequence[str]) -> int:
+    """Return how many of these jobs have a verdict on a criterion of their returned answer."""
+    each = _Elements(connection, _returned_verdict())
+    has_verdict = sa.select(1).select_from(each.table).where(each.is_judged).exists()
+    query = sa.select(sa.func.count()).where(jobs.c.id.in_(job_ids), jobs.c.status == "succeeded", has_verdict)
+    return connection.scalar(query) or 0
+
+
 def _sum(criterion_id: str, statements: Sequence[StatementCount]) -> CriterionCount:
     judged, not_met = sum(each.judged for each in statements), sum(each.not_met for each in statements)
     ordered = sorted(statements, key=lambda each: (-each.not_met, -each.judged, each.text))

@@ -196,7 +196,7 @@ def test_the_time_left_follows_from_how_fast_items_end() -> None:
     assert pace.left(run_in("running", queued=8, succeeded=2), 4) == 16
     words = words_of(run_in("running", queued=1, running=2, succeeded=3, failed=4), 75).split(" · ")
     assert words[:3] == ["7 of 10 done", "2 in flight", "4 failed"]
-    assert words[3:] == ["accepted 0 % (0 to 56 %) so far; easy rows finish first", "$0.5", "1 min 15 s left"]
+    assert words[3:] == ["accepted 0.0 % (0.0 % to 56.1 %) so far; easy rows finish first", "$0.5", "1 min 15 s left"]
     assert "easy rows" not in words_of(run_in("succeeded", succeeded=3, failed=4), None)
     assert pace.left(run_in("succeeded", succeeded=10), 9) is None
 
@@ -325,7 +325,7 @@ def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: M
     provider.script(generate=["a"], evaluate=[0.9], latency_s=0.3)
     code, screen = office.on_terminal("eval", rows_file(6), *CRIT, "--max-in-flight", "2", width=120)
     assert code == 0
-    for part in ("━", "of 6 done", "in flight", "accepted 100 %", " s left"):
+    for part in ("━", "of 6 done", "in flight", "accepted 100.0 %", " s left"):
         assert part in screen
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
 

@@ -21,4 +21,4 @@ def test_a_continuation_is_shown_with_its_guidance():
 def test_a_cut_answer_is_told_as_not_evaluated():
     error = {"detail": "The reply was cut off.", "code": "output_truncated", "output_limit": 50}
     ((words, _),) = lines_of(event("iteration.evaluated", score=None, error=error), 0.8)
-    assert words == "  not evaluated: The reply was cut off."
+    assert words == "  not evaluated: cut off at the output limit"

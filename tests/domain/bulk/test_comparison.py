@@ -49,9 +49,10 @@ def test_only_rows_with_a_verdict_in_both_are_compared():
 def test_the_comparison_is_described_in_sentences():
     scores = "+0.075 (95 % interval -0.076 to +0.225, 4 rows)"
     passes = "+0.0 points (95 % interval -65.3 points to +65.3 points, 4 rows, p = 1.000)"
+    lower = "Lower score in 1 row: newly failing (0.90 to 0.75)."
     few = "With fewer than 20 rows, only a large difference can be detected."
     assert compare(BASE, NEW, name="run_7").words == (
-        f"No difference in the mean score shown against that of run_7: {scores}. {few}",
+        f"No difference in the mean score shown against that of run_7: {scores}. {few} {lower}",
         f"No difference in the pass rate shown against that of run_7: {passes}. {few}",
         "By score: 2 wins, 1 tie, 1 loss.",
         "1 row newly failing (newly failing), 1 row newly passing (newly passing); McNemar's exact test: p = 1.000.",
@@ -86,9 +87,11 @@ def test_a_difference_in_all_rows_is_shown():
     found = compare(many("row", 30, 0.9), many("row", 30, 0.7))
     assert found.score == Mean(pytest.approx(-0.2), pytest.approx(-0.2), pytest.approx(-0.2), 30, 30)
     assert found.mcnemar_p == pytest.approx(2**-29)
-    assert found.words[0] == (
+    words, _, lower = found.words[0].partition(" Lower score in 30 rows: row0000 (0.90 to 0.70), row0001 ")
+    assert words == (
         "The mean score is lower than that of the baseline by 0.200 (95 % interval -0.200 to -0.200, 30 rows)."
     )
+    assert lower.endswith(", row0009 (0.90 to 0.70) and 20 more.")
     assert found.words[1].startswith("The pass rate is lower than that of the baseline by 100.0 points (95 % interval")
 
 

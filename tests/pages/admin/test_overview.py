@@ -54,7 +54,7 @@ def test_tiles_and_lines_tell_of_today(
     assert tile(page, "Running").endswith("0")
     assert re.search(r"\d+ s\s*of a queued job", tile(page, "Oldest wait"))
     assert "none failed, 1 canceled" in tile(page, "Succeeded today")
-    assert re.search(r"50 %\s*1 of 2 answers", tile(page, "Accepted today"))
+    assert re.search(r"50\.0 %\s*1 of 2 answers", tile(page, "Accepted today"))
     # What the scripted server's models cost nobody knows: that is not 0
     assert re.search(rf"{UNKNOWN}\s*a price is unknown", tile(page, "Cost today"))
     lines = page.all("tbody/tr", page.region("Last jobs"))
@@ -190,16 +190,16 @@ def test_charts_and_their_table_show_ended_jobs_by_hour_and_by_day(
     assert names == ["Ended jobs", "Accepted, of all answers", "Cost in USD", "Failed jobs"]
     drawn = text_of(page.all("figure")[0])
     assert "1 accepted, 1 not accepted, 1 canceled" in drawn
-    assert "50 %, 1 of 2" in text_of(page.all("figure")[1])
+    assert "50.0 %, 1 of 2" in text_of(page.all("figure")[1])
     # The price of the scripted models is unknown, which is not a cost of 0
     assert "?" in text_of(page.all("figure")[2])
-    assert table_of(page) == [["3", "1 50 %", "1", "0", "0", "1", UNKNOWN]]
+    assert table_of(page) == [["3", "1 50.0 %", "1", "0", "0", "1", UNKNOWN]]
     days = reader.click("by day")
     assert page_name(days) == "The last 14 days, UTC"
     # Not as elements for times, which a script would replace with the age
     assert days.texts("tbody/tr/th", days.region("Figures of the charts"))[0] == f"{now:%m-%d}"
     assert days.all("time", days.region("Figures of the charts")) == []
-    assert table_of(days)[1] == ["1", "1 100 %", "0", "0", "0", "0", "$2.00"]
+    assert table_of(days)[1] == ["1", "1 100.0 %", "0", "0", "0", "0", "$2.00"]
     assert "Cost today" in days.text
     # A live page asks for the same charts again
     assert days.by_id("live").get("hx-get") == "/?by=day"

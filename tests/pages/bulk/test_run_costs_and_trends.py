@@ -6,6 +6,7 @@ import pytest
 
 from redraft.operations.bulk import run_listing
 from redraft.operations.bulk.report_tables import run_tables
+from redraft.operations.bulk.run_results import stream_results
 from redraft.operations.services import Services
 from redraft.reports.run_report import run_report
 from redraft.settings import ModelPrice
@@ -77,6 +78,7 @@ def test_runs_can_be_told_apart_by_their_resolved_models(reader: Reader, service
     assert len(set(choices)) == 2
     assert all("openai:writer · 100.0 % of 1 accepted" in each for each in choices)
     assert ("Evaluator", "checks only") in run_report(run_tables(services, checked.id)).facts
+    assert {each["evaluator_model"] for each in stream_results(services, checked.id)} == {None}
     page = reader.go(f"/datasets/{checked.dataset_id}")
     page = reader.click("Run again …")
     assert page.path == f"/runs/new?like={checked.id}"

@@ -160,6 +160,10 @@ def test_what_failed_is_told_in_plain_words_with_what_to_do(reader: Reader, mode
     assert "The provider refused the key" in told
     assert "What to do: Set the key of that provider" in told
     assert "There is no answer" in page.text
+    model_server.script(generate=[Reply(text="half", finish="length")])
+    page = reader.go(f"/jobs/{stored(iter_max=1, sampling={'max_output_tokens': 50})}")
+    assert "A continuation keeps the output limit of 50 tokens." in page.text
+    assert [page.link(name).get("class") for name in ("Continue", "Clone and edit")] == ["button", "button primary"]
 
 
 def test_what_cannot_be_continued_is_kept_in_the_form_with_the_reason(reader: Reader, twice: str):

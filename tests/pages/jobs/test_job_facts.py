@@ -94,6 +94,15 @@ def test_a_job_did_not_take_the_time_in_which_nobody_asked_for_more(
         assert "Name &lt;violet&gt;." in client.get(f"/jobs/{job_id}/{tab}").text, tab
 
 
+def test_an_answer_of_a_canceled_job_waits_for_nothing(client: httpx2.Client, services: Services, submit_job: Submit):
+    job_id = submit_job()
+    add_iteration(services, job_id)
+    lifecycle.cancel(services, job_id)
+    text = client.get(f"/jobs/{job_id}").text
+    assert "the job was canceled" in text
+    assert not re.search("waits for its evaluation|not yet evaluated|best answer until then", text)
+
+
 def test_a_page_of_a_canceled_job_waits_for_the_call_that_was_out(
     visitor: Visitor, services: Services, submit_job: Submit
 ):

@@ -102,7 +102,7 @@ def test_the_criterion_that_fails_most_is_named_with_the_jobs_in_which_it_failed
         ["vivid TEXT-vivid", "2", "3", "33.3 %"],
         ["river TEXT-river", "0", "3", "100.0 %"],
     ]
-    assert "all 4 jobs" in page.text
+    assert "3 jobs have verdicts by criterion, of all 4 jobs" in page.text
     assert tasks(reader.click("rude")) == ["[[case:b]]", "[[case:a]]"]
     assert "Criterion not met: rude" in reader.page.text
     assert tasks(reader.go("/jobs?not_met=vivid&metadata.team=c")) == ["[[case:c]]"]
