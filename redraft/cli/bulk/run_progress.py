@@ -119,5 +119,5 @@ def _accepted(run: "Run") -> str:
     rate = share(run.counts.accepted, run.counts.succeeded)
     if rate is None:
         return ""
-    words = f"accepted {percent(rate.value)} ({percent(rate.low)} to {percent(rate.high)})"
+    words = f"accepted {percent(rate.value)} ({rate.low * 100:.0f} to {rate.high * 100:.0f} %)"
     return f"{words} so far; easy rows finish first" if run.status == "running" else words
