@@ -50,7 +50,7 @@ _LOWEST_PRIORITY = 9
 
 
 def celery_options(settings: Settings, *, socket_timeout_s: float) -> dict[str, Any]:
-    """Return the settings of Celery that differ from its defaults or must not change (docs/decisions/0002)."""
+    """Return the settings of Celery that differ from its defaults, or that we pin (docs/decisions/0002)."""
     return {
         "broker_url": kombu_url(settings.effective_broker_url),
         "accept_content": ["json"],
@@ -124,7 +124,7 @@ class Queue:
         return self._send(message.task, message.payload, INTERACTIVE_QUEUE)
 
     def send_canary(self, worker_id: str) -> bool:
-        """Send a message by which a worker checks that it gets messages. Return False if the broker refuses."""
+        """Send a worker a message, so that it can check that messages reach it. Return False if the broker refuses."""
         queue = canary_queue(worker_id)
         if not self._send(CANARY_TASK, {}, queue):
             return False

@@ -93,12 +93,12 @@ def _left_out(found: Comparison) -> Section:
     kinds = (
         ("With a verdict in the baseline only", verdicts.lost),
         ("With a verdict in the new run only", verdicts.won),
-        ("Without a verdict in both runs", verdicts.neither),
+        ("Without a verdict in either run", verdicts.neither),
         ("In the baseline only", found.only_in_baseline),
         ("In the new run only", found.only_in_new),
     )
     number = verdicts.repeats_without
-    repeats = (f"{count(number, 'repeat')} without a verdict, of rows that are compared.",) if number else ()
+    repeats = (f"{count(number, 'repeat')} of compared rows without a verdict.",) if number else ()
     if not any(names for _, names in kinds):
         return Section("left_out", "Rows left out", repeats or ("All rows of both runs are compared.",))
     return Section("left_out", "Rows left out", repeats, (_names("Rows left out", kinds),))

@@ -40,7 +40,7 @@ def plain(address: Address) -> Address:
 
 
 def why_not_public(address: Address) -> str | None:
-    """Return why an address is refused, as the end of a sentence that begins with it, or None if it is public."""
+    """Return why the address is refused, or None if it is public. The reason completes a sentence about the address."""
     address = plain(address)
     is_odd = address.version == 6 and (address not in _PUBLIC_IPV6 or address.scope_id)
     return next((words for network, words in _NOT_PUBLIC if address in network), "is not public" if is_odd else None)
@@ -74,7 +74,7 @@ class Allowed:
         if literal is not None:
             words = self.why_not(host, literal)
             return words and f"{host} {words}."
-        # Resolvers read `127.1` and `0x7f000001` as addresses, which the checks above do not recognise.
+        # The check above does not recognise `127.1` or `0x7f000001`, but resolvers read them as addresses.
         if NUMERIC_NAME.fullmatch(name):
             return f"{host} is an unusual spelling of an IPv4 address; write four decimal numbers."
         if _OWN_NAME.fullmatch(name):

@@ -159,5 +159,5 @@ def _describe_left_out(found: Comparison, name: str) -> list[str]:
     )
     words = [f"Left out: {count(len(rows), 'row')} {where} ({format_names(rows)})." for rows, where in kinds if rows]
     if verdicts.repeats_without:
-        words.append(f"Left out: {count(verdicts.repeats_without, 'repeat')} without a verdict, of compared rows.")
+        words.append(f"Left out: {count(verdicts.repeats_without, 'repeat')} of compared rows without a verdict.")
     return words

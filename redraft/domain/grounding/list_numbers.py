@@ -100,7 +100,7 @@ class ListNumbers:
         return spans
 
     def _continues_count(self, shown: str) -> bool:
-        """Whether a number starts a count or continues one. `Step 9` alone is an invented number."""
+        """Whether a number starts a count or continues one. A lone `Step 9`, without a step 8, is not one."""
         parts = tuple(map(int, shown.split(".")))
         before = (*parts[:-1], parts[-1] - 1)
         is_one = parts[-1] <= 1 or before in self._seen or parts in self._seen

@@ -1,4 +1,4 @@
-"""Deletes jobs that ended long ago, with their iterations, calls and events, and old calls of drafts.
+"""Deletes jobs that ended long ago, with their iterations, calls and events, and old calls that drafted jobs.
 
 The setting `retention_days` in `redraft/settings.py` says how long jobs are kept.
 Each unit of work takes about 50 ms. A pause follows, so that workers and requests are not blocked.

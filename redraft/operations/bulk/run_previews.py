@@ -24,11 +24,11 @@ from redraft.storage.bulk import run_items
 Retry = Literal["open", "failed", "errors"]
 Remedy = Literal["retry", "configure", "none"]
 
-# The cost of more rows is extrapolated from this number of rows, because it is slow to validate each request
+# Only this many rows are priced, because validation is slow; the cost of further rows is extrapolated
 _PRICED_MAX = 500
 # These failures end only after a change outside of the run, such as another key
 _CONFIGURED = frozenset({"provider_auth", "provider_quota", "unknown_model", "check_failed"})
-# The same job can succeed at another time, or with other sampled texts of a model
+# A retry can succeed, because the model may generate another text
 _BY_CHANCE = frozenset({"empty_output", "evaluator_invalid", "schema_mismatch", "output_truncated"})
 _AT_ANOTHER_TIME = RETRYABLE_CODES | _BY_CHANCE | {"deadline_exceeded", "worker_lost", "canceled"}
 
@@ -135,7 +135,7 @@ def preview_start(services: Services, body: CreateRun) -> StartPreview:
 
 
 def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *, is_batch: bool) -> Cost:
-    """The maximum cost of `number` jobs, extrapolated from the mean cost of `requests`, those of the first jobs."""
+    """Return the maximum cost of `number` jobs: `number` times the mean cost of the first `requests`."""
     costs = [cost_max(services, request, is_batch=is_batch) for request in requests]
     unpriced = tuple(dict.fromkeys(model for cost in costs for model in cost.unpriced_models))
     known = [cost.usd for cost in costs if cost.usd is not None]

@@ -46,7 +46,7 @@ _PAUSE_S = 0.03
 _SHARE = 0.75
 # If no worker is alive, a few items are started, and the first worker fills the window
 _WITHOUT_WORKERS = 4
-# Other workers may not have these errors, since each worker has its own keys, prices and profiles
+# Another worker may be free of these errors, because each worker has its own keys, prices and profiles
 _ERRORS_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 # After an administrator has set a missing key, items start within a minute
 _LONGEST_PAUSE_S = 60.0
@@ -173,7 +173,7 @@ def _start_some(services: Services, run: RunRecord) -> bool:
         if only_postponed and _pauses.is_over(run_id):
             items = run_items.take_queued(connection, run, room, are_postponed=True)
     made = [_prepared(services, run, item) for item in items]
-    # Without items to start, `_stored` can only end the run, which is possible only if none of its jobs is running
+    # If there is nothing to start, `_stored` can only end the run, and no job of the run may be running then
     started = _stored(services, run_id, made) if made or not slots.of_run else []
     for job in started:
         context.notify(services, context.message_of(job))
@@ -212,7 +212,7 @@ def _stored(services: Services, run_id: str, made: Sequence[_Prepared]) -> list[
         if not made or (made[0].errors is not None and len(made) == 1):
             raise
         log.exception("items_could_not_be_stored", run_id=run_id, items=len(made))
-    # Each on its own, so that the failure of one item does not prevent the others from being stored
+    # Store each item alone, so that the failure of one item does not prevent the others from being stored
     if len(made) > 1:
         return [job for each in made for job in _stored(services, run_id, [each])]
     return _stored(services, run_id, [_Prepared(made[0].number, errors=[asdict(_UNUSABLE)])])
@@ -268,7 +268,7 @@ def _continued(services: Services, run: RunRecord, item: dict[str, Any]) -> _Pre
         return None
     with services.database.read() as connection:
         job = jobs.get(connection, item["job_id"])
-    # The item gets a new job if its job was deleted, or generates no answers and so cannot be continued
+    # The item gets a new job if its job was deleted, or is of a kind that cannot be continued
     if job is None or job.kind != JobKind.GENERATE_ANSWER:
         return None
     # A user has continued the job, so the item gets the result of the running job
@@ -344,7 +344,7 @@ def _start(connection: Connection, run_id: str, each: _Prepared) -> JobRecord | 
         row = submit.row_of(each.ready, run_id=run_id, delivery=each.delivery)
         return submit.store(connection, each.ready, row, [run_items.start_change(run_id, each.number, row["id"])])
     elif (job := _known_job(connection, each)) is not None:
-        # A job that a user has continued may have ended at this moment, and has then stored the status of its item
+        # The continued job may just have ended and stored the status of its item. Then this update changes nothing
         is_running = run_items.update_item(
             connection, run_id, each.number, status="running", job_id=job.id, errors=None
         )

@@ -91,7 +91,8 @@ class CleanText(sa.TypeDecorator[str]):
 
 
 def _read_json(text: str) -> Any:
-    # By default the parser keeps 16,384 short strings in memory, and texts of jobs fill this cache. Only keys repeat
+    # By default the parser keeps 16,384 short strings in memory, and texts of jobs would fill this cache. Only keys are
+    # cached, because only they repeat
     return from_json(text, cache_strings="keys")
 
 
@@ -101,7 +102,7 @@ def _clean_json_text(value: Any) -> str:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:
         return to_json(clean_json(value)).decode()
-    # JSON writes controls as escapes
+    # JSON writes control characters as escapes
     has_escapes = b"\\u" in text or b"\\f" in text or b"\\b" in text
     if has_escapes or text.count(b"{") + text.count(b"[") > NESTING_MAX or _LONG_INTEGER.search(text):
         return to_json(clean_json(value)).decode()

@@ -74,7 +74,7 @@ def test_repeats_are_averaged_and_a_row_passes_if_more_than_half_of_them_do():
     assert found.pass_rate.value == pytest.approx(1 / 2 - 2 / 3)
     assert found.newly_failing == ("a",)
     assert found.verdicts.repeats_without == 1
-    assert found.words[-1] == "Left out: 1 repeat without a verdict, of compared rows."
+    assert found.words[-1] == "Left out: 1 repeat of compared rows without a verdict."
 
 
 def test_a_row_without_a_score_is_compared_by_its_verdict_only():
