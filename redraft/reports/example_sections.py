@@ -32,7 +32,10 @@ def lowest(tables: RunTables) -> Section | None:
     examples = tables.examples.lowest
     shown = {example.custom_id for example in examples}
     more = [item for item in lowest_scores(tables.items) if item.custom_id not in shown][:_MORE_LISTED]
-    words = f"{count(missed, 'item')} evaluated and not accepted. The lowest scores come first."
+    listed = len(examples) + len(more)
+    words = f"{count(missed, 'item')} evaluated and not accepted. The lowest scores come first, and equal scores by id."
+    if listed < missed:
+        words += f" {listed} of them are listed."
     return Section("lowest", "Rows to look at first", (words,), _table_of(more), _shown(examples))
 
 
@@ -63,7 +66,7 @@ def hurt(tables: RunTables) -> Section | None:
     examples = tables.examples.hurt
     if not examples:
         return None
-    words = "Answers that scored lower than an earlier one. The user got the answer marked as returned."
+    words = "Answers that scored lower than an earlier one. If none is marked as returned, a later one was."
     return Section("hurt", "Where a revision was worse", (words,), examples=_shown(examples))
 
 

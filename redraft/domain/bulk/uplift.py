@@ -261,7 +261,7 @@ def _describe_price(yields: Sequence[IterationYield], revisions: Revisions) -> s
     shares = [dollars(each)] if each is not None else []
     if calls:
         used = [count(calls.calls, "call"), f"{calls.tokens:,} tokens"]
-        used += [f"{calls.seconds:,.0f} s of model time"] if calls.seconds else []
+        used += [f"{calls.seconds:,.0f} s of model time"] if calls.seconds >= 1 else []
         price += f" and took {', '.join(used)}"
         shares += [f"{calls.calls / new:,.1f} calls", f"{calls.tokens / new:,.0f} tokens"] if new else []
     per_answer = f". That is {', '.join(shares)} for each newly accepted answer" if shares and new > 1 else ""
