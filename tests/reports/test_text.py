@@ -26,7 +26,7 @@ def test_the_figures_to_see_first_come_first():
     lines = _lines(render_text(run_tables()))
     assert lines[0] == "Report: Nightly"
     assert lines[1].startswith("Run: run_1 Status: succeeded Dataset: faq.jsonl (version 9f86d081884c) Model: openai:")
-    assert lines[3].startswith("Pass rate 77.7 % 95 % interval 63.7 % to 87.4 %; 35 of 45 items evaluated")
+    assert lines[3].startswith("Pass rate 77.7 % 95 % interval 63.7 % to 87.4 %; 35 of 45 evaluated items accepted")
     assert lines[4] == "Items counted 45 of 47 left out: 1 invalid, 1 failed"
     assert lines[5].startswith("Mean score 0.83 95 % interval ")
     assert lines[7] == "Cost per accepted answer $0.0229 $0.80 in all"

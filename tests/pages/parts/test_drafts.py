@@ -99,3 +99,20 @@ def test_the_draft_of_a_form_that_was_sent_is_gone(visitor: Visitor, form: tuple
     visitor.go(path)
     expect(page.locator(field)).to_have_value("")
     assert page.evaluate("Object.keys(localStorage).length") == 0
+
+
+def test_the_drafts_of_runs_belong_to_their_datasets(visitor: Visitor, services: Services):
+    first, second = (dataset(services, rows(number)) for number in (1, 2))
+    page = visitor.go(f"/runs/new?dataset={first}")
+    write(page, "#instruct")
+    visitor.go(f"/runs/new?dataset={second}")
+    expect(page.locator("#dataset_id")).to_have_value(second)
+    expect(page.locator("#instruct")).to_have_value("")
+
+    visitor.go(f"/runs/new?dataset={first}")
+    expect_back(page, "#instruct")
+    page.fill("#eval_crit", "Any.")
+    page.locator("main form button.primary").first.click()
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**/runs/run_*")
+    assert page.evaluate("Object.keys(localStorage).length") == 0
