@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from pydantic_core import to_json
+
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.phrases import count, format_p
 from redraft.domain.statistics.estimates import Mean
@@ -10,9 +12,13 @@ from redraft.reports import wording
 from redraft.reports.model import Figure, Report, Section, Table
 from redraft.reports.run_report import facts_of, run_report
 from redraft.reports.tables import AnyTables, ComparisonTables, RunFacts, RunTables
+from redraft.reports.wording import DASH
 
 _NAMES_MAX = 50
 _NAMES_CHARS = 1500
+_SETTING_CHARS = 300
+# If runs differ in one of these fields, their answers are evaluated by different criteria
+_CRITERIA = frozenset({"eval_crit", "evaluation", "profile", "reference", "rubric"})
 
 
 def report_of(tables: AnyTables) -> Report:
@@ -76,6 +82,10 @@ def notes_of(tables: ComparisonTables) -> tuple[str, ...]:
         notes.append(
             "The runs have different evaluators: a difference may come from the evaluators, not from the answers."
         )
+    if criteria := [name for name in _differing(tables) if name.partition(".")[2] in _CRITERIA]:
+        notes.append(
+            f"The runs differ in {', '.join(criteria)}: a difference may come from the criteria, not from the answers."
+        )
     if old.dataset_version != new.dataset_version:
         notes.append("The datasets differ: rows are paired by custom_id, even if their contents differ.")
     return tuple(notes)
@@ -125,8 +135,22 @@ def sides_of(tables: ComparisonTables) -> Table:
     pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
     rows = [("Name", tables.baseline.name, tables.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]
+    rows += [(name, *(_setting(facts, name) for facts in (tables.baseline, tables.new))) for name in _differing(tables)]
     rows.append(("Cost", _cost(tables.baseline), _cost(tables.new)))
     return Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
+
+
+def _differing(tables: ComparisonTables) -> list[str]:
+    """Return the names of the defaults and overrides that are not the same in both runs."""
+    old, new = tables.baseline.settings, tables.new.settings
+    return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+
+def _setting(facts: RunFacts, name: str) -> str:
+    value = facts.settings.get(name)
+    if value is None:
+        return DASH
+    return one_line(value if isinstance(value, str) else to_json(value).decode(), _SETTING_CHARS)
 
 
 def _cost(facts: RunFacts) -> str:

@@ -83,7 +83,8 @@ def _batch_facts(facts: RunFacts) -> tuple[tuple[str, str], ...]:
 
 def _headline(report: RunReport) -> tuple[Figure, ...]:
     counts, rate = report.counts, report.pass_rate
-    share_span = f"{_INTERVAL} {wording.share_span(rate)}; {counts.accepted} of {count(counts.judged, 'evaluated item')} accepted"
+    accepted = f"{counts.accepted} of {count(counts.judged, 'evaluated item')} accepted"
+    share_span = f"{_INTERVAL} {wording.share_span(rate)}; {accepted}"
     price = wording.price(report.costs.per_accepted_usd) if counts.accepted else DASH
     figures = [
         Figure("Pass rate", wording.share(rate), share_span if rate else "no answer has a verdict yet"),

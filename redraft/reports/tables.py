@@ -1,9 +1,10 @@
 """The data of a report: the figures from the domain, and the facts that identify the run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from redraft.domain.bulk.comparison import Comparison
 from redraft.domain.bulk.examples import Examples
@@ -34,6 +35,7 @@ class RunFacts:
     saved_usd: Decimal | None = None  # What batches have saved; None for a live run
     rounds_s: tuple[float | None, ...] = ()  # The wall time of each round of batches; None for a round without an end
     evaluator_warnings: tuple[str, ...] = ()  # Sentences about evaluators that failed probes
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # By name: `defaults.rubric`
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,18 @@ def test_markup_of_rich_is_plain_text():
     assert HOSTILE not in render_text(hostile_sheet())
 
 
+def test_a_comparison_says_which_settings_of_the_runs_differ():
+    given = {"defaults.rubric": "a: Is short.", "overrides.instruct": "Answer."}
+    tables = comparison_tables(
+        many("a", 2, 0.9), many("a", 2, 0.8), settings={**given, "defaults.rubric": [{"id": "b"}]}
+    )
+    tables = replace(tables, baseline=replace(tables.baseline, settings=given))
+    text = render_text(tables)
+    assert "The runs differ in defaults.rubric: a difference may come from the criteria" in text
+    assert 'defaults.rubric a: Is short. [{"id":"b"}]' in _lines(text)
+    assert "overrides.instruct" not in text
+
+
 def test_a_comparison_says_what_is_not_shown():
     old = [*many("a", 20, 0.9), *many("b", 20, 0.5)]
     new = [*many("a", 19, 0.9), looped("a0019", 0.6), *many("b", 19, 0.5), looped("c", 0.9)]

@@ -25,6 +25,9 @@ Number = TypeVar("Number", int, float)
 # All items of a run usually have the same models and limits, so the first ones are enough
 _FIRST_ITEMS = 200
 
+# Reports are passed on: the address of a webhook can hold a secret, and attachments are long
+_NOT_REPORTED = frozenset({"attachments", "webhook"})
+
 
 def run_tables(services: Services, run_id: str) -> RunTables:
     """The report of a run. Raises NotFound if there is no such run."""
@@ -81,6 +84,12 @@ def facts_of(services: Services, run: Run) -> RunFacts:
         deleted_jobs=sum(deleted.values()),
         saved_usd=None if run.saved_usd is None else Decimal(run.saved_usd),
         rounds_s=tuple(each.wall_s for each in run.rounds),
+        settings={
+            f"{layer}.{name}": value
+            for layer, fields in (("defaults", run.defaults), ("overrides", run.overrides))
+            for name, value in fields.items()
+            if name not in _NOT_REPORTED
+        },
         evaluator_warnings=tuple(evaluator_tests.warnings_about(services, _evaluators(requests, evaluators))),
     )
 
