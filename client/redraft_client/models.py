@@ -1130,6 +1130,7 @@ class RunFacts(ResponseModel):
     saved_usd: str | None = None
     rounds_s: list[float | None] = []
     evaluator_warnings: list[str] = []
+    settings: dict[str, Any] | None = None
 
 
 class RunFinished(ResponseModel):
