@@ -69,7 +69,7 @@ def test_each_reference_leads_to_what_is_there(document: dict[str, Any]):
 
 # JSON of providers and users, and JSON Schemas: Redraft does not know what is in them. Events leave out long values,
 # also within their objects.
-OPEN = {"answer_schema", "vars", "reply_schema", "value", "content", "EventData"}
+OPEN = {"answer_schema", "vars", "reply_schema", "value", "content", "settings", "EventData"}
 
 
 def test_no_object_is_left_without_a_type_that_redraft_knows(document: dict[str, Any]):

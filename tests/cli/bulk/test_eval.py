@@ -323,9 +323,9 @@ def test_a_hostile_file_does_not_act_on_the_terminal(office: Shell, provider: Mo
 
 def test_on_a_terminal_progress_is_a_bar_with_figures(office: Shell, provider: ModelServer) -> None:
     provider.script(generate=["a"], evaluate=[0.9], latency_s=0.3)
-    code, screen = office.on_terminal("eval", rows_file(6), *CRIT, "--max-in-flight", "2", width=120)
+    code, screen = office.on_terminal("eval", rows_file(10), *CRIT, "--max-in-flight", "2", width=140)
     assert code == 0
-    for part in ("━", "of 6 done", "in flight", "accepted 100.0 %", " s left"):
+    for part in ("━", "of 10 done", "in flight", "accepted 100.0 %", " left"):
         assert part in screen
     assert screen.count("\x1b[?25l") == screen.count("\x1b[?25h"), "the cursor is back"
 

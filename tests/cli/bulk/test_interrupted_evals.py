@@ -102,6 +102,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     for rows in report["examples"].values():
         for row in rows:
             del row["job_id"]
+    # The words tell the time of the model calls
+    del report["uplift"]["words"], report["uplift"]["revisions"]["calls"]
     return {name: value for name, value in report.items() if name not in {"run", "latency"}}
 
 
