@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from redraft.operations.bulk.run_resources import Run
 from redraft.storage.engine.bulk_tables import batches as batches_table
 from redraft.storage.engine.columns import DbNow
 from tests.model_server import BatchScript, ModelServer, Reply
@@ -126,17 +127,22 @@ def test_a_refused_listing_does_not_drop_a_batch_that_the_provider_may_have(
     assert len(model_server.batches()) == 1
 
 
+def expect_results(batches: BatchDriver, run: Run) -> None:
+    """The first batch has all its results after some deliveries."""
+    for _ in range(6):
+        batches.work(run)
+        batches.deliver()
+    first = batches.now(run).rounds[0].batches[0]
+    assert (first.succeeded, first.failed) == (3, 0)
+
+
 @pytest.mark.parametrize(("model", "download"), [(WRITER, "content"), (JUDGE, "results")])
 def test_results_that_are_listed_late_are_asked_for_again(
     batches: BatchDriver, model_server: ModelServer, model: str, download: str
 ) -> None:
     script(model_server, answers={download: [Reply(status=404)]})
     run = batches.start(defaults={"model": model})
-    for _ in range(6):
-        batches.work(run)
-        batches.deliver()
-    first = batches.now(run).rounds[0].batches[0]
-    assert (first.succeeded, first.failed) == (3, 0)
+    expect_results(batches, run)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +154,7 @@ def test_the_results_of_a_batch_that_was_looked_for_are_asked_for_again(
 ) -> None:
     script(model_server, polls=0, answers={"create": [Reply(fault="reset")], **answers})
     run = batches.start(defaults={"model": model})
-    for _ in range(6):
-        batches.work(run)
-        batches.deliver()
-    first = batches.now(run).rounds[0].batches[0]
-    assert (first.succeeded, first.failed) == (3, 0)
+    expect_results(batches, run)
     batches.ensure_once(run)
 
 
