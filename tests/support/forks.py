@@ -127,6 +127,10 @@ def _become(
     # Those of the server know whether its own output was a terminal or a file
     sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
     sys.argv[1:] = arguments
+    os.chdir(folder)
+    # Celery adds the folder to sys.path while it imports the tasks. Whenever sys.path changes, coverage can remove from
+    # sys.modules a module that another thread is importing
+    sys.path.insert(0, str(Path.cwd()))
     os.chdir(ROOT)
     measuring = _measure(module) if _MEASURED in environment else None
     os.chdir(folder)
