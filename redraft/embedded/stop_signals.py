@@ -44,11 +44,16 @@ class StopSignals:
 
 @contextmanager
 def stop_signals() -> Generator[StopSignals]:
-    """Record the signals within the block. Only the main thread can do so."""
+    """Record the signals within the block. Only the main thread can do so.
+
+    After a signal the process is about to exit, so the handlers stay. A further signal would otherwise raise
+    KeyboardInterrupt between the end of the block and the end of the process, and change the exit code.
+    """
     signals = StopSignals()
     before = {number: signal.signal(number, signals.receive) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield signals
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not signals.is_stopping:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -2,6 +2,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Generator
 
 import pytest
 
@@ -16,6 +17,27 @@ with stop_signals():
         signal.raise_signal(number)
     print("alive", flush=True)
 """
+
+
+_SIGNALS_AT_THE_END = """
+import signal
+import sys
+from redraft.embedded.stop_signals import stop_signals
+
+with stop_signals() as signals:
+    signal.raise_signal(signal.SIGINT)
+signal.raise_signal(signal.SIGINT)
+sys.exit(signals.exit_code)
+"""
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Generator[None]:
+    """After a signal the handlers stay, so the tests restore those of pytest."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -39,7 +61,6 @@ def test_a_signal_in_a_callback_of_a_library_is_recorded_and_breaks_nothing(numb
 
 def test_the_second_signal_is_urgent_and_decides_the_exit_code():
     received: list[int] = []
-    before = signal.getsignal(signal.SIGTERM)
     with stop_signals() as signals:
         signals.on_signal = lambda number, _frame: received.append(number)
         signal.raise_signal(signal.SIGTERM)
@@ -47,7 +68,18 @@ def test_the_second_signal_is_urgent_and_decides_the_exit_code():
     assert received == [signal.SIGTERM, signal.SIGINT]
     assert signals.is_urgent
     assert signals.exit_code == 130
+
+
+def test_without_a_signal_the_handlers_from_before_are_restored():
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_signals():
+        assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_after_the_stop_does_not_change_the_exit_code():
+    ended = subprocess.run([sys.executable, "-c", _SIGNALS_AT_THE_END], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 @pytest.mark.parametrize(

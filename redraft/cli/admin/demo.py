@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -29,6 +28,7 @@ from redraft.errors import RedraftError, Unavailable
 if TYPE_CHECKING:
     import httpx2
 
+    from redraft.embedded.stop_signals import StopSignals
     from redraft.operations.jobs.resources import Event
     from redraft.settings import Settings
 
@@ -102,8 +102,8 @@ def demo(
     started_at = time.monotonic()
     kept = contextlib.nullcontext(data_dir) if data_dir else None
     temporary = kept or tempfile.TemporaryDirectory(prefix="redraft-demo-", ignore_cleanup_errors=True)
-    with _ending_on_signals(), temporary as folder:
-        failed, jobs = _run(_settings(folder))
+    with _ending_on_signals() as signals, temporary as folder:
+        failed, jobs = _run(_settings(folder), signals)
     output.show(f"The demo took {output.span(time.monotonic() - started_at)}.")
     if failed:
         output.say(f"{failed} of {count(jobs, 'job')} failed.", "bold red")
@@ -114,27 +114,26 @@ def demo(
 
 
 @contextlib.contextmanager
-def _ending_on_signals() -> Generator[None]:
-    """End the block on SIGTERM and on Ctrl-C. A second signal ends the wait for the child processes."""
-    received: list[int] = []
+def _ending_on_signals() -> "Generator[StopSignals]":
+    """End the block on SIGTERM and on Ctrl-C. A second signal ends the worker's grace period, a third the process."""
+    from redraft.embedded.stop_signals import stop_signals
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-        # Written without the console, because the signal may have interrupted it
-        os.write(2, b"\nEnding the demo; Ctrl-C again ends it at once.\n")
-        raise SystemExit
+    def end(_number: int, _frame: FrameType | None) -> None:
+        # A second exception would interrupt the stop of the child processes
+        if not signals.is_urgent:
+            # Written without the console, because the signal may have interrupted it
+            os.write(2, b"\nEnding the demo; Ctrl-C again ends it at once.\n")
+            raise SystemExit
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except (Exception, SystemExit) as error:
-        if not received:
-            raise
-        # A library may have replaced SystemExit by another error, such as SQLite in a callback
-        raise typer.Exit(Exit.INTERRUPTED if received[-1] == signal.SIGINT else Exit.OK) from error
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with stop_signals() as signals:
+        signals.on_signal = end
+        try:
+            yield signals
+        except (Exception, SystemExit) as error:
+            if not signals.is_stopping:
+                raise
+            # A library may have replaced SystemExit by another error, such as SQLite in a callback
+            raise typer.Exit(signals.exit_code) from error
 
 
 def _settings(folder: str | Path) -> "Settings":
@@ -151,7 +150,7 @@ def _settings(folder: str | Path) -> "Settings":
     return load_settings().model_copy(update=here)
 
 
-def _run(settings: "Settings") -> tuple[int, int]:
+def _run(settings: "Settings", signals: "StopSignals") -> tuple[int, int]:
     """Run the jobs one after the other. Return the number of failed jobs, and the number of all jobs."""
     import httpx2
 
@@ -164,7 +163,7 @@ def _run(settings: "Settings") -> tuple[int, int]:
     jobs = (INVITATION,) if is_local else (_POEM, INVITATION)
     log = settings.data_dir.absolute() / "worker.log"
     with (
-        embedded.stack(settings, worker_log=log),
+        embedded.stack(settings, worker_log=log, signals=signals),
         _api(settings) as url,
         httpx2.Client(base_url=url, timeout=_STREAM_READ_S) as client,
     ):
