@@ -16,7 +16,7 @@ from tests.model_server.server import ModelServer, Reply
 from tests.support.api_server import api_process
 from tests.support.receiver import Answer, Receiver
 from tests.support.shells import Outcome, Shell
-from tests.support.waiting import patient, wait_until
+from tests.support.waiting import patient
 
 Places = tuple[Shell, Shell]
 
@@ -196,10 +196,10 @@ def test_it_improves_the_request_of_a_run(remote: Shell, provider: ModelServer, 
 
 
 def test_ctrl_c_leaves_the_job_running(remote: Shell, office: Shell, provider: ModelServer) -> None:
-    provider.script(generate=[Reply(text="Late.", latency_s=2)], evaluate=[0.9])
-    before = len(provider.requests("generate"))
+    provider.script(generate=[Reply(text="Late.", latency_s=5)], evaluate=[0.9])
     waiting = remote.start("ask", "Take your time.", *TASK)
-    wait_until(lambda: len(provider.requests("generate")) > before, within_s=60)
+    # The model gets the request before the command knows its job
+    waiting.wait_says("Iteration 1", within_s=60)
     waiting.process.send_signal(signal.SIGINT)
     assert waiting.wait(patient(60)) == 130
     (watch,) = re.findall(r"The job continues. To watch it again: redraft (jobs watch \S+)", waiting.stderr)
