@@ -4,10 +4,13 @@ Triggers on `jobs` keep the table, so that it also has the jobs of processes of 
 labels of stored jobs are copied in small transactions. If the upgrade is interrupted, the migration begins again.
 """
 
+import time
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.exc import OperationalError
 
 from migrations.online import create_index, drop_index
 from redraft.storage.engine.columns import CleanText, UtcTime
@@ -17,6 +20,8 @@ down_revision = "0032"
 branch_labels = None
 depends_on = None
 
+_LOCK_NOT_AVAILABLE = "55P03"
+_TRIES, _PAUSE_S = 30, 0.1
 _PLACE = ["created_at", "id"]
 _LABELLED = "metadata <> '{}'"
 _SIZE = "octet_length(CAST(metadata AS TEXT))"
@@ -67,7 +72,7 @@ _POSTGRESQL = (
 _COPY = sa.text("""
     WITH part AS MATERIALIZED (
         SELECT id, created_at, metadata FROM jobs WHERE (created_at, id) > (:at, :id)
-        ORDER BY created_at, id LIMIT 2000 FOR KEY SHARE
+        ORDER BY created_at, id LIMIT 2000 FOR KEY SHARE NOWAIT
     ), copied AS (
         INSERT INTO job_labels (key, value, created_at, job_id)
         SELECT label.key, label.value, part.created_at, part.id FROM part, jsonb_each_text(part.metadata) AS label
@@ -103,8 +108,22 @@ def _copy_labels() -> None:
     with op.get_context().autocommit_block():
         last = (datetime.min.replace(tzinfo=UTC), "")
         while last:
-            last = op.get_bind().execute(_COPY, {"at": last[0], "id": last[1]}).one_or_none()
+            last = _copy_part({"at": last[0], "id": last[1]})
         op.execute("ANALYZE job_labels")
+
+
+def _copy_part(last: dict[str, Any]) -> Any:
+    """Copy the labels of the jobs after the last one. Return the place of the last job copied, or None at the end."""
+    # A process that deletes several jobs would be in a deadlock with a copy that keeps its locks while it waits
+    tries = 0
+    while True:
+        try:
+            return op.get_bind().execute(_COPY, last).one_or_none()
+        except OperationalError as error:
+            tries += 1
+            if tries == _TRIES or getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def downgrade() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, text
 
@@ -16,7 +18,9 @@ from redraft.errors import Unavailable
 from redraft.storage.engine import schema
 from redraft.storage.engine.schema import UpgradeTimeouts
 from redraft.storage.engine.unit_of_work import Database
+from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
+from tests.storage.conftest import job_values
 from tests.support.databases.postgres import PostgresServer
 from tests.support.next_release import REVISION, next_config, upgrade_to_next_release
 from tests.support.waiting import wait_until
@@ -252,6 +256,43 @@ def test_jobs_are_written_while_the_schema_is_upgraded(database: Database, add_j
     is_over.set()
     writer.join()
     assert max(writes) < STALLED_S
+
+
+def test_labels_are_copied_beside_a_transaction_that_deletes_several_jobs(postgres: PostgresServer):
+    rows = [job_values(metadata={"team": "a"}) for _ in range(3)]
+    ids = [row["id"] for row in rows]
+    with postgresql(postgres) as database:
+        with database.write() as connection:
+            for row in rows:
+                jobs.add(connection, row, 600)
+        delete, left = text("DELETE FROM jobs WHERE id = :id"), text("SELECT job_id FROM job_labels")
+        copying = threading.Thread(target=copy_labels, args=(database,))
+        with database.engine.connect() as other:
+            other.execute(delete, {"id": ids[1]})
+            copying.start()
+            wait_until(lambda: is_copying(database), every_s=0.005, what="a copy of labels")
+            other.execute(delete, {"id": ids[0]})
+            other.commit()
+        copying.join()
+        with database.read() as connection:
+            assert list(connection.scalars(left)) == [ids[2]]
+
+
+def copy_labels(database: Database) -> None:
+    """Copy the labels once more, as migration 0033 does."""
+    module = module_of(ScriptDirectory.from_config(schema.make_config()), "0033")
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        with context.begin_transaction(_per_migration=True), Operations.context(context):
+            module._copy_labels()
+
+
+def is_copying(database: Database) -> bool:
+    """Whether the statement that copies labels was sent, which may have ended."""
+    other = "pid <> pg_backend_pid() AND datname = current_database()"
+    with database.read() as connection:
+        sent = text(f"SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%AS MATERIALIZED%' AND {other}")
+        return bool(connection.scalar(sent))
 
 
 def test_a_schema_that_is_newer_than_the_program_stays_and_is_usable(database: Database):
