@@ -25,6 +25,10 @@ FIELDS = (
 )
 ROWS_FIELDS = ("name", "format", "rows", "mapping")
 _ERRORS_SHOWN = 5
+_VARIABLES = (
+    "A variable is a column vars.NAME of the dataset. vars.NAME=COLUMN, in Columns with other names of a new dataset, "
+    "makes a variable of another column."
+)
 # Replaces a rubric that cannot be read, so that the rows do not seem to lack criteria
 _PLACEHOLDER = ({"id": "unreadable", "text": "-"},)
 
@@ -35,11 +39,22 @@ def kept_run(form: Form) -> Filled:
 
 def filled_run(form: Form, error: Invalid) -> Filled:
     """Return the form with its errors. Errors in a default without a form field are at the field `more`."""
+    return filled(form, FIELDS, Invalid(error.message, _placed(form, error), code=error.code))
+
+
+def _placed(form: Form, error: Invalid) -> tuple[FieldError, ...]:
+    """Return the errors with pointers to the fields of the form."""
     is_of_rows = error.code == "no_good_rows"
-    errors = tuple(
-        replace(field_error, pointer=_place(field_error.pointer, is_of_rows=is_of_rows)) for field_error in error.errors
+    placed = (replace(each, pointer=_place(each.pointer, is_of_rows=is_of_rows)) for each in error.errors)
+    if not is_of_rows:
+        return tuple(placed)
+    # A text of this form names a variable that the rows do not have
+    return tuple(
+        replace(now, pointer=before.pointer, detail=f"{before.detail} {_VARIABLES}")
+        if before.code == "undefined_variable" and form.text(before.pointer[1:])
+        else now
+        for before, now in zip(error.errors, placed, strict=True)
     )
-    return filled(form, FIELDS, Invalid(error.message, errors, code=error.code))
 
 
 def _place(pointer: str, *, is_of_rows: bool) -> str:
@@ -72,8 +87,7 @@ def check_run(services: Services, form: Form) -> tuple[CreateRun, StartPreview]:
         except Invalid as error:
             if not errors:
                 raise
-            is_of_rows = error.code == "no_good_rows"
-            errors += (replace(each, pointer=_place(each.pointer, is_of_rows=is_of_rows)) for each in error.errors)
+            errors += _placed(form, error)
         else:
             if not errors:
                 return body, shown

@@ -33,6 +33,17 @@ def test_a_run_is_started_with_a_rubric_of_lines(reader: Reader, services: Servi
     assert value_of(page.by_id("rubric")) == lines
 
 
+def test_a_variable_that_no_row_has_is_an_error_of_the_text_that_names_it(reader: Reader, services: Services):
+    page = reader.go("/datasets/new")
+    assert "vars.word=expected" in page.described(page.by_id("mapping"))
+    reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
+    page = reader.press("Start", {"#eval_crit": "Names {{ word }}."})
+    assert page.status == 422
+    [error] = page.all("li", page.by_id("form-errors"))
+    assert text_of(error).startswith("Criteria: Line 1: eval_crit: 'word' is undefined; the vars are: none")
+    assert "vars.NAME=COLUMN" in page.described(page.by_id("eval_crit"))
+
+
 def test_a_rubric_that_is_given_twice_is_refused(reader: Reader, services: Services):
     reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
     given = {"#rubric": "Names the river.", "#more": '{"rubric": [{"id": "a", "text": "True."}]}'}
@@ -82,7 +93,7 @@ def test_a_comparison_shows_each_criterion_of_both_runs_and_the_rows_that_change
     lines = [[text_of(cell) for cell in row] for row in page.all("tbody/tr", page.region("Criterion by criterion"))]
     assert [line[0] for line in lines] == ["vivid TEXT-vivid", "river TEXT-river"]
     assert lines[0][1] == "100.0 % met3 evaluated"
-    assert lines[0][2].startswith("66.6 % met1 of 3 not met · -33.3 points (")
+    assert lines[0][2].startswith("66.6 % met1 of 3 not met · -33.33 points (")
     assert [line[3] for line in lines] == ["1 newly not met", "1 newly not met1 newly met"]
     rows_shown = "Rows side by side"
     page = reader.click("1 newly not met")
