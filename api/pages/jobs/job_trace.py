@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from http import HTTPStatus
 from itertools import groupby, pairwise
 
 from markupsafe import Markup, escape
@@ -263,8 +264,10 @@ def _gaps(intervals: Iterable[Interval]) -> Iterator[Row]:
 
 
 def _cause(failed: PlacedCall) -> str:
-    code: str = (failed.error or {}).get("code") or "a failed attempt"
-    return str(failed.http_status or code.replace("_", " "))
+    code: str = (failed.error or {}).get("code") or failed.finish_reason or "a failed attempt"
+    # A reply with the status 200 can fail, too, such as a reply that was cut off
+    is_refused = failed.http_status is not None and failed.http_status >= HTTPStatus.BAD_REQUEST
+    return str(failed.http_status) if is_refused else code.replace("_", " ")
 
 
 def _pauses(view: TraceView) -> Iterator[Row]:

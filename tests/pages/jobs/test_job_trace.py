@@ -112,6 +112,13 @@ def test_bars_and_waits_are_true_to_scale(services: Services, stored: Stored):
     assert ("bad", "failed", "1.0 s") in trace.legend
 
 
+def test_a_failed_reply_is_named_by_its_error_and_not_by_the_status_200(services: Services, stored: Stored):
+    cut = {"status": "failed", "http_status": 200, "finish_reason": "length"}
+    named = line_of("call_1", 0, 1, **cut, error={"code": "output_truncated"})
+    trace = drawn(services, stored(), [named, line_of("call_2", 1, 1, seq=1, **cut)])
+    assert [row.note for row in trace.rows[0].children] == ["output truncated", "length"]
+
+
 def test_without_colours_bars_differ_by_their_lines(services: Services, stored: Stored):
     kinds = ["generate", "evaluate", "repair", "verify_claims"]
     calls = [line_of(f"call_{at}", at, 1, seq=2 * at, type=kind) for at, kind in enumerate(kinds)]
