@@ -22,6 +22,12 @@ _COLUMNS = (
     "each newly accepted answer."
 )
 
+# A rating is of one evaluation of any iteration, so it is compared by evaluator and not by run
+_RATINGS = (
+    "Ratings given on the pages or with `redraft jobs rate` are not counted here. The page Ratings, Agreement and "
+    "`redraft calibration` compare them with the verdicts of each evaluator."
+)
+
 
 def run_report(tables: RunTables) -> Report:
     report = tables.report
@@ -280,8 +286,8 @@ def _errors(report: RunReport) -> Section:
 
 def _agreement(found: HumanAgreement | None) -> Section:
     if found is None:
-        words = "No person has rated an answer of this run: the dataset has no human_score and no human_pass."
-        return Section("people", "Agreement with people", (words,))
+        words = "The dataset has no human_score and no human_pass for an answer of this run."
+        return Section("people", "Agreement with people", (words, _RATINGS))
     passes, sentences, tables = found.passes, list[str](), list[Table]()
     if passes.n:
         sentences.append(
@@ -306,4 +312,4 @@ def _agreement(found: HumanAgreement | None) -> Section:
         tables.append(Table(f"Scores of {count(found.scores, 'item')}", ("", "Value", _INTERVAL), rows))
         if found.error is None:
             sentences.append("People score on another scale than 0 to 1: only the order can be compared.")
-    return Section("people", "Agreement with people", tuple(sentences), tuple(tables))
+    return Section("people", "Agreement with people", (*sentences, _RATINGS), tuple(tables))

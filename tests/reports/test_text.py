@@ -47,7 +47,8 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert any(line.startswith("iter_max 2: iteration 3 was reached by 10 items") for line in lines)
     assert "provider_timeout 1 late It took too long." in lines
     assert "Half within 2.00 s" in lines
-    assert "No person has rated an answer of this run" in text
+    assert "The dataset has no human_score and no human_pass for an answer of this run." in text
+    assert "`redraft calibration` compare them" in text
     assert "hard-0000 0.50 0.70 3 iteration limit" in lines
 
 

@@ -19,7 +19,7 @@ from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
 from tests.support.browsers import width_of
 from tests.support.html_pages import Reader, text_of
-from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, set_best
+from tests.support.rows.verdicts import add_evaluation, add_iteration, add_judged, criterion, set_best
 
 HOSTILE = "<img src=x onerror=alert(1)> <b hx-get=/x>b</b>"
 BROWSER = {"Accept": "text/html"}
@@ -240,3 +240,10 @@ def test_a_tuning_is_read_edited_adopted_and_reverted(reader: Reader, services: 
 def test_only_an_admin_adopts():
     assert scope_of("POST", "/ratings/tunings/tun_1/adopt") == Scope.ADMIN
     assert scope_of("GET", "/ratings/tunings") == Scope.READ
+
+
+def test_a_criterion_that_code_checks_is_not_offered_to_rate(reader: Reader, services: Services, submit_job: Submit):
+    checked = {**criterion("short"), "kind": "check"}
+    add_judged(services, submit_job(), criteria=[criterion("kind"), checked])
+    page = reader.go("/ratings")
+    assert page.texts("option", page.by_id("criterion")) == ["the whole verdict", "It is kind."]
