@@ -142,7 +142,7 @@ def test_a_comparison_is_drawn_about_nothing():
     text = render_html(comparison_tables(many("a", 30, 0.5), many("a", 30, 0.9)))
     assert 'class="zero"' in text
     assert ">+0.400</text>" in text
-    assert ">+100.0 points</text>" in text
+    assert ">+100.00 points</text>" in text
     one = render_html(comparison_tables([looped("a", 0.5)], [looped("a", 0.5)]))
     Page(one)
 

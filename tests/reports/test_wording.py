@@ -35,10 +35,10 @@ def test_what_cannot_be_told_is_a_dash_or_unknown():
 
 
 def test_nothing_has_no_sign_of_less():
-    assert (wording.score(-1e-12), wording.change(-0.0001), wording.points(-0.0001)) == (
+    assert (wording.score(-1e-12), wording.change(-0.0001), wording.points(-0.00001)) == (
         "0.00",
         "+0.000",
-        "+0.0 points",
+        "+0.00 points",
     )
 
 

@@ -126,5 +126,5 @@ def _signed(value: float, unit: Unit) -> str:
 
 
 def format_points(difference: float) -> str:
-    """Format a difference of shares."""
-    return f"{round(difference * 100, 1) + 0.0:+.1f} points"
+    """Format a difference of shares. It has a decimal more than a share, because both shares are rounded down."""
+    return f"{round(difference * 100, 2) + 0.0:+.2f} points"

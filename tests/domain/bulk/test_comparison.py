@@ -48,7 +48,7 @@ def test_only_rows_with_a_verdict_in_both_are_compared():
 
 def test_the_comparison_is_described_in_sentences():
     scores = "+0.075 (95 % interval -0.076 to +0.225, 4 rows)"
-    passes = "+0.0 points (95 % interval -65.3 points to +65.3 points, 4 rows, p = 1.000)"
+    passes = "+0.00 points (95 % interval -65.33 points to +65.33 points, 4 rows, p = 1.000)"
     lower = "Lower score in 1 row: newly failing (0.90 to 0.75)."
     few = "With fewer than 20 rows, only a large difference can be detected."
     assert compare(BASE, NEW, name="run_7").words == (
@@ -92,7 +92,7 @@ def test_a_difference_in_all_rows_is_shown():
         "The mean score is lower than that of the baseline by 0.200 (95 % interval -0.200 to -0.200, 30 rows)."
     )
     assert lower.endswith(", row0009 (0.90 to 0.70) and 20 more.")
-    assert found.words[1].startswith("The pass rate is lower than that of the baseline by 100.0 points (95 % interval")
+    assert found.words[1].startswith("The pass rate is lower than that of the baseline by 100.00 points (95 % interval")
 
 
 def test_a_difference_without_significance_is_not_called_equal():

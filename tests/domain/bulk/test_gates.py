@@ -66,7 +66,7 @@ def test_a_passed_gate_also_describes_differences_that_are_not_significant():
     base, new = many("row", 20, 0.9) + many("flip", 5, 0.8), many("row", 20, 0.95) + many("flip", 5, 0.79)
     flips = check_regression(compare(base, new))
     assert flips.passed
-    assert "The pass rate may or may not differ from that of the baseline: -20.0 points" in flips.words
+    assert "The pass rate may or may not differ from that of the baseline: -20.00 points" in flips.words
     assert "chance alone may cause this" in flips.words
 
 

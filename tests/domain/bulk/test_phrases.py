@@ -44,10 +44,10 @@ def test_an_exact_test_decides_where_there_is_one():
     found = Mean(-0.05, -0.1, 0.001, 100, 100)
     said = {p: describe_difference("pass rate", found, than="before", unit="points", p=p) for p in (0.04, 0.0625)}
     assert said[0.04] == (
-        "The pass rate is lower than before by 5.0 points (95 % interval -10.0 points to +0.1 points, 100 rows, "
+        "The pass rate is lower than before by 5.00 points (95 % interval -10.00 points to +0.10 points, 100 rows, "
         "p = 0.040). The exact test shows it; the interval, which holds 0, does not."
     )
-    assert said[0.0625].startswith("No difference in the pass rate shown against before: -5.0 points")
+    assert said[0.0625].startswith("No difference in the pass rate shown against before: -5.00 points")
     nothing = Mean(0.0, -0.1, 0.1, 100, 100)
     assert describe_difference("pass rate", nothing, than="before", p=0.01).startswith(
         "No difference in the pass rate shown"
@@ -70,7 +70,7 @@ def test_an_interval_without_0_is_never_called_no_difference():
         "interval leaves out 0, but from fewer than 20 rows it is too narrow to rely on."
     )
     assert describe_difference("pass rate", few, than="before", unit="points", p=0.0625) == (
-        "The pass rate may or may not differ from before: -20.0 points (95 % interval -30.0 points to -10.0 points, "
+        "The pass rate may or may not differ from before: -20.00 points (95 % interval -30.00 points to -10.00 points, "
         "19 rows, p = 0.062). The interval leaves out 0, but the exact test, which decides, says that chance alone may "
         "cause this."
     )
