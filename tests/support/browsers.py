@@ -1,11 +1,13 @@
 """The browser in which pages are looked at: a Chromium that this machine has."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from api.pages.parts.rendering import NOTICES
 from tests.support.waiting import wait_until
 
 # The shell is the same browser without windows: a page takes a third of the time.
@@ -39,3 +41,10 @@ def width_of(page: Page) -> int:
     """How wide a page is that may just have been asked for, in pixels."""
     page.wait_for_load_state()
     return page.evaluate("document.documentElement.scrollWidth")
+
+
+def expect_notice(page: Page, name: str) -> None:
+    """Wait for the page after a form: it says what became of the form, and its address does not any more."""
+    expect(page.get_by_role("status").filter(has_text=NOTICES[name])).to_be_visible()
+    expect(page).not_to_have_url(re.compile("notice="))
+    page.wait_for_load_state()

@@ -23,7 +23,7 @@ from tests.operations.bulk.test_runs import dataset, rows, start, under_way, wor
 from tests.operations.driving import Driver
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
-from tests.support.browsers import width_of
+from tests.support.browsers import expect_notice, width_of
 from tests.support.html_pages import Reader, text_of, value_of
 from tests.support.processes import WorkerProcess
 from tests.support.receiver import SECRET
@@ -140,16 +140,17 @@ def test_a_run_is_started_in_a_form_that_keeps_what_was_written(visitor: Visitor
     expect(page.get_by_role("alert")).to_contain_text("not valid JSON")
     page.get_by_label("More defaults, as JSON").fill('{"candidates": 2}')
     start_confirmed(page)
-    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    expect_notice(page, "run_started")
     run = runs.list_runs(services, cursor=None, limit=5)[0][0]
     assert (run.name, run.max_in_flight) == ("mine", 32)
     assert run.defaults == {"candidates": 2, "eval_crit": "True.", "iter_max": 3, "score_threshold": 0.7}
     assert run.overrides == {"metadata": {"team": "docs"}}
     page.get_by_role("link", name="Run again").click()
     start_confirmed(page)
-    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    expect_notice(page, "run_started")
     found, _ = runs.list_runs(services, cursor=None, limit=5)
-    names = ("name", "dataset_id", "defaults", "overrides", "repeat", "max_in_flight", "max_cost_usd")
+    assert found[0].name == "mine (2)"
+    names = ("dataset_id", "defaults", "overrides", "repeat", "max_in_flight", "max_cost_usd")
     assert [getattr(found[0], name) for name in names] == [getattr(found[1], name) for name in names]
 
 
@@ -429,7 +430,7 @@ def test_rows_become_a_dataset_and_then_a_run(visitor: Visitor):
     page.get_by_label("Columns with other names").fill("instruct=Frage")
     page.get_by_label("Format").select_option("jsonl")
     page.get_by_role("button", name="Add").click()
-    page.wait_for_url(re.compile(r"/datasets/ds_\w+\?notice=dataset_added"))
+    expect_notice(page, "dataset_added")
     expect_text(page, "Unused columns: colour.")
     expect(page.get_by_role("region", name="Columns").get_by_role("row", name="instruct Frage")).to_have_count(1)
     page.get_by_role("link", name="bad 1").click()
@@ -519,7 +520,7 @@ def test_rows_without_a_question_are_told_of_and_asked_for_at_their_field(visito
     expect(page.get_by_role("alert")).not_to_contain_text("More defaults")
     instruct.fill("Why?")
     start_confirmed(page)
-    page.wait_for_url(re.compile(r"/runs/run_\w+\?notice=run_started"))
+    expect_notice(page, "run_started")
     assert runs.list_runs(services, cursor=None, limit=1)[0][0].defaults["instruct"] == "Why?"
 
 

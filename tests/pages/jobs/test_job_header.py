@@ -14,6 +14,7 @@ from tests.model_server import ModelServer
 from tests.pages.conftest import Visitor
 from tests.pages.jobs.test_job_progress import set_step
 from tests.support.api_server import ApiServer
+from tests.support.browsers import expect_notice
 from tests.support.html_pages import Reader, text_of, value_of
 from tests.support.rows.verdicts import add_judged, set_best
 
@@ -120,7 +121,7 @@ def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     expect(third.get_by_label("Your score")).to_be_focused()
     third.get_by_label("Your score").fill("")
     third.get_by_role("button", name="Rate").click()
-    page.wait_for_url("**notice=rated#*")
+    expect_notice(page, "rated")
     expect(page.locator(f"#{verdicts[1]}")).to_be_focused()
     page = visitor.go(f"/jobs/{job_id}")
     page.get_by_label("Threshold").fill("7")
@@ -128,10 +129,10 @@ def test_the_focus_goes_to_the_failed_field_the_next_verdict_and_the_state(
     expect(page.get_by_label("Threshold")).to_be_focused()
     page.get_by_label("Threshold").fill("")
     page.locator("#continue").get_by_role("button", name="Continue").click()
-    page.wait_for_url("**notice=continued#state")
+    expect_notice(page, "continued")
     expect(page.locator("#state")).to_be_focused()
     page.get_by_role("button", name="Cancel").click()
-    page.wait_for_url("**notice=canceled#state")
+    expect_notice(page, "canceled")
     expect(page.locator("#state")).to_be_focused()
 
 

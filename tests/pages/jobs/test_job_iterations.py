@@ -14,6 +14,7 @@ from tests.model_server import ModelServer
 from tests.operations.rubrics import criterion, found, words_at_most
 from tests.pages.conftest import Visitor
 from tests.support.api_server import ApiServer
+from tests.support.browsers import expect_notice
 from tests.support.html_pages import Reader, text_of, value_of
 
 BROWSER = {"Accept": "text/html"}
@@ -106,7 +107,7 @@ def test_a_verdict_is_rated_and_the_rating_shown(visitor: Visitor, services: Ser
     second.get_by_label("Your score").fill("0.3")
     second.get_by_label("Reason").fill("It only says so.\n<b>Not</b> how.")
     second.get_by_role("button", name="Rate").click()
-    page.wait_for_url("**/iterations?notice=rated#eval_*")
+    expect_notice(page, "rated")
     expect(page.get_by_role("status").first).to_contain_text("Your rating is stored")
     expect(second.locator(".rating")).to_contain_text("disagree on scatters")
     expect(second.locator(".rating")).to_contain_text("<b>Not</b> how.")

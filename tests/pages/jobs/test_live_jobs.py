@@ -19,6 +19,7 @@ from redraft.queue import delta_channel
 from tests.model_server import ModelServer, Reply
 from tests.pages.conftest import Visitor
 from tests.support.api_server import api_process
+from tests.support.browsers import expect_notice
 from tests.support.forks import Fork
 from tests.support.processes import WorkerProcess
 from tests.support.rows.verdicts import add_judged
@@ -76,7 +77,7 @@ def watch_two_iterations(page: Page, model_server: ModelServer) -> None:
 
 def watch_the_third(page: Page, model_server: ModelServer, services: Services, job_id: str) -> None:
     """It arrives without a reload, and was written by what the person said."""
-    page.wait_for_url("**?notice=continued#state")
+    expect_notice(page, "continued")
     loads = tell_loads(page)
     model_server.release()
     expect(page.locator(".attempts li")).to_have_count(3, timeout=WITHIN_MS)
@@ -136,7 +137,7 @@ def test_from_a_question_to_a_third_iteration_with_the_keyboard_alone(
     press_until(page, "I agree")
     page.keyboard.press("ArrowDown")
     press(page, "Rate$")
-    page.wait_for_url("**notice=rated#eval_*")
+    expect_notice(page, "rated")
     press(page, "Continue", key="Shift+Tab")
     page.wait_for_url("**#continue")
     type_into(page, "Your guidance", "Say why not violet.")

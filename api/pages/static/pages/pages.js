@@ -241,6 +241,12 @@
   // A form that was refused is shown again: the focus goes to its first wrong field, unless people already type.
   const refused = document.getElementById("form-errors");
   if (document.activeElement === document.body) (refused?.parentElement.querySelector("[aria-invalid]") ?? refused)?.focus();
+  // A reload must not show again what became of a form that was sent before.
+  const address = new URL(location.href);
+  if (address.searchParams.has("notice")) {
+    address.searchParams.delete("notice");
+    history.replaceState(history.state, "", address);
+  }
   refresh();
   checkTimer = setTimeout(check, checkEveryMs);
 })();
