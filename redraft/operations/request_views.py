@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from redraft.domain.evaluation.aggregation import groups_of
-from redraft.domain.jobs.loop import Rules
 from redraft.domain.jobs.requests import AnyRequest, EvaluateAnswer, GenerateAnswer, RescoreAnswers, ladder
 from redraft.domain.jobs.states import JobKind, Step
+from redraft.domain.loop.rules import Rules
 from redraft.domain.structured.named_schemas import Structure, structure_schema
 from redraft.errors import Invalid
 from redraft.prompts.profiles import Profiles

@@ -10,8 +10,8 @@ from jinja2 import FileSystemLoader
 
 from redraft.domain.calls.conversation import Message, Prompt, ReplySchema
 from redraft.domain.evaluation.rubrics import Criterion, statement_of
-from redraft.domain.jobs.loop import Feedback
 from redraft.domain.jobs.requests import GenerateAnswer, Source
+from redraft.domain.loop.feedback import Feedback
 from redraft.domain.structured.answers import json_kind
 from redraft.domain.text.prompt_framing import escape_delimiters
 from redraft.domain.text.visible_text import visible

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from redraft.domain.calls.conversation import Message, Prompt
 from redraft.domain.checks import any_check, descriptions
-from redraft.domain.jobs.loop import Attempt, Evaluation, Feedback, Rules, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
+from redraft.domain.loop.attempts import Attempt, Evaluation
+from redraft.domain.loop.feedback import Feedback, feedback_for
+from redraft.domain.loop.rules import Rules
 from redraft.prompts.render import feedback_text, generation_prompt
 
 # Case C08: marks of every template language that could be at work

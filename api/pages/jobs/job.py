@@ -16,7 +16,7 @@ from api.pages.jobs.job_frame import JobIdOf, job_page
 from api.pages.jobs.job_progress import best_attempts, by_number, continuations_after, same_answers, strip_of
 from api.pages.jobs.job_texts import plain_text, request_texts
 from api.pages.jobs.job_trace import trace_of
-from api.pages.new.fields import LABELS
+from api.pages.new.job_form_fields import LABELS
 from api.pages.parts.answer_diffs import readable
 from api.pages.parts.forms import Filled
 from api.pages.parts.rendering import pages_router

@@ -10,7 +10,7 @@ from api.dependencies import ServicesOf
 from api.http.parameters import ITERATION_MAX
 from api.pages.jobs.job import answer_tab, iterations_tab
 from api.pages.jobs.job_frame import JobIdOf, job_page
-from api.pages.new.fields import place_of
+from api.pages.new.job_form_fields import place_of
 from api.pages.parts.forms import Form, FormOf, all_errors, filled, read, read_names, read_number
 from api.pages.parts.rendering import pages_router, see_other
 from api.routes.admin.ratings import get_rater

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from api.pages.new.fields import BY_PATH, GROUPS, label_of, place_of
+from api.pages.new.job_form_fields import BY_PATH, GROUPS, label_of, place_of
 from redraft.domain.bodies.validation_errors import message_of, pointer_of
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.errors import FieldError, Invalid

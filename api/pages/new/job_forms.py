@@ -8,8 +8,8 @@ from functools import lru_cache, reduce
 from operator import getitem
 from typing import Any, cast
 
-from api.pages.new.fields import FIELDS, GROUPS, LABELS, SHOWN_DEFAULTS, read_object, write_json
 from api.pages.new.form_errors import FormError
+from api.pages.new.job_form_fields import FIELDS, GROUPS, LABELS, SHOWN_DEFAULTS, read_object, write_json
 from api.pages.new.rubric_rows import RowError, criterion_of, row_of
 from api.pages.parts.forms import Form, read_count
 from api.pages.parts.multipart import FormPart

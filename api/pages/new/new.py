@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from api.dependencies import Context, ContextOf, ServicesOf
 from api.pages.new import trials
-from api.pages.new.fields import GROUPS, LABELS
 from api.pages.new.form_errors import FormError, find_all, in_order, located, validate
+from api.pages.new.job_form_fields import GROUPS, LABELS
 from api.pages.new.job_forms import JobForm, KeptFile
 from api.pages.new.rubric_rows import FLAGS, KINDS, VALUES
 from api.pages.new.trials import Trial

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from api.pages.new.fields import read_object
+from api.pages.new.job_form_fields import read_object
 from api.pages.parts.forms import read_number
 from redraft.domain.checks.any_check import CHECK_KINDS, KINDS_WITHOUT_VALUE
 from redraft.domain.checks.shorthand import misread_check, read_check

@@ -231,7 +231,7 @@ def _has_only_checks(request: Mapping[str, Any]) -> bool:
 
 
 def best_verdict(verdicts: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any] | None:
-    """Return the verdict on the best candidate, as `redraft.domain.jobs.loop.best_of` chooses it."""
+    """Return the verdict on the best candidate. `best_of` in `redraft/domain/loop/attempts.py` chooses it."""
     return max(verdicts, key=lambda each: (each["requirements_met"] is not False, each["score"]), default=None)
 
 

@@ -9,7 +9,8 @@ from redraft.domain.bodies.fields import As
 from redraft.domain.evaluation.claims import Claim
 from redraft.domain.grounding.citations import Citation
 from redraft.domain.grounding.support import Unsupported
-from redraft.domain.jobs.loop import Attempt, met_before
+from redraft.domain.loop.attempts import Attempt
+from redraft.domain.loop.feedback import met_before
 from redraft.operations.resource_base import CallTotals, Moment, Resource, StepError, cost_usd
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 

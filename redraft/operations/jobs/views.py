@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.states import JobStatus, StopReason
+from redraft.domain.loop.attempts import passes
 from redraft.domain.numbers.time_intervals import covered
 from redraft.errors import existing
 from redraft.operations.jobs import iterations, queries

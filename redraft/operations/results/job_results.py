@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from redraft.domain.evaluation.aggregation import dimensions_at, requirements_met
-from redraft.domain.jobs.loop import Attempt, Finish, Rules, best_of, is_accepted, next_action
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import JobKind, Step, StopReason, final_status
+from redraft.domain.loop.attempts import Attempt, best_of, is_accepted
+from redraft.domain.loop.rules import Rules
+from redraft.domain.loop.stopping import Finish, next_action
 from redraft.domain.structured.answers import Parsed, read_answer
 from redraft.operations.request_views import rules_of, schema_of
 from redraft.operations.resource_base import rfc3339

@@ -5,9 +5,9 @@ from typing import Any
 
 from redraft.domain.jobs.ids import new_id
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT, job_error
-from redraft.domain.jobs.loop import Finish
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.domain.jobs.states import StopReason
+from redraft.domain.loop.stopping import Finish
 from redraft.errors import ProviderError
 from redraft.operations.calls.model_calls import CutReply
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord

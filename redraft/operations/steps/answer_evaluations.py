@@ -8,9 +8,9 @@ from redraft.domain.checks.kinds.outside_checks import OutsideCheck
 from redraft.domain.evaluation.aggregation import CombinedVerdict, by_checks, by_threshold
 from redraft.domain.evaluation.rubrics import CriterionResult, evaluated_by_model, run_checks
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.loop import earlier_duplicate, passes
 from redraft.domain.jobs.skip_rules import reason_for_no_evaluator, skip_reason
 from redraft.domain.jobs.states import Step
+from redraft.domain.loop.attempts import earlier_duplicate, passes
 from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.domain.text.cleaning import preview
 from redraft.domain.text.trivial_answers import is_trivial

@@ -9,7 +9,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from redraft.domain.bulk.phrases import format_score
-from redraft.domain.jobs.loop import best_of
+from redraft.domain.loop.attempts import best_of
 from redraft.operations.calls.budgets import BudgetExhausted
 from redraft.operations.calls.model_calls import PlannedCall
 from redraft.operations.calls.step_work import Work

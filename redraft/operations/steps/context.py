@@ -13,23 +13,16 @@ from sqlalchemy import Connection
 from redraft.domain.calls.backoff import retry_wait_s
 from redraft.domain.calls.conversation import Chat
 from redraft.domain.jobs.job_errors import job_error
-from redraft.domain.jobs.loop import Attempt, Rules
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step, StopReason
+from redraft.domain.loop.attempts import Attempt
+from redraft.domain.loop.rules import Rules
 from redraft.errors import ProviderError, Unavailable
 from redraft.messages import StepMessage
 from redraft.operations.calls.budgets import Spent, plan_within, spent_of, with_planned
 from redraft.operations.calls.call_outcomes import make_call
 from redraft.operations.calls.ledger import RECORD_REPLY_S, close_calls, record_outcomes, stored, sum_usage
-from redraft.operations.calls.model_calls import (
-    Ask,
-    Outcome,
-    PlannedCall,
-    Slot,
-    plan_call,
-    recorded_outcome,
-    unsent,
-)
+from redraft.operations.calls.model_calls import Ask, Outcome, PlannedCall, Slot, plan_call, recorded_outcome, unsent
 from redraft.operations.calls.step_work import CallsParked, Work
 from redraft.operations.fault_points import FaultPoint, reached
 from redraft.operations.request_views import rules_of, step_iteration

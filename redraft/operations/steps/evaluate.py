@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from redraft.domain.jobs.job_errors import job_error
-from redraft.domain.jobs.loop import Evaluate, Finish, LoopAction, best_of, next_action, next_rescored
 from redraft.domain.jobs.requests import RescoreAnswers
 from redraft.domain.jobs.states import Step, StopReason
+from redraft.domain.loop.attempts import best_of
+from redraft.domain.loop.stopping import Evaluate, Finish, LoopAction, next_action, next_rescored
 from redraft.operations.calls.model_calls import Outcome, PlannedCall
 from redraft.operations.calls.step_work import Work, together
 from redraft.operations.request_views import evaluators_of, needs_evaluator, schema_of

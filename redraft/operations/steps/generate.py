@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from redraft.domain.calls.conversation import LimitOrigin, Prompt, keep_stable_parts
 from redraft.domain.jobs.ids import new_id
-from redraft.domain.jobs.loop import Feedback, feedback_for
 from redraft.domain.jobs.requests import GenerateAnswer
 from redraft.domain.jobs.states import Step, StopReason
+from redraft.domain.loop.feedback import Feedback, feedback_for
 from redraft.domain.structured.answers import Mismatch, read_answer
 from redraft.errors import ProviderError
 from redraft.operations.calls.budgets import BudgetExhausted

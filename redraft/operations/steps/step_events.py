@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redraft.domain.bulk.phrases import format_score
-from redraft.domain.jobs.loop import passes
 from redraft.domain.jobs.requests import AnyRequest, GenerateAnswer
 from redraft.domain.jobs.states import Step
+from redraft.domain.loop.attempts import passes
 from redraft.operations.request_views import step_iteration
 from redraft.operations.results.job_results import Event, event
 from redraft.operations.steps.context import StepContext

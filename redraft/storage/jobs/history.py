@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Executable, and_, bindparam, select
 
 from redraft.domain.evaluation.rubrics import CriterionResult
 from redraft.domain.jobs.job_errors import OUTPUT_LIMIT
-from redraft.domain.jobs.loop import Attempt, Evaluation
 from redraft.domain.jobs.requests import sources_hash
+from redraft.domain.loop.attempts import Attempt, Evaluation
 from redraft.storage.engine.query_parts import fetch_all
 from redraft.storage.engine.statements import add_rows
 from redraft.storage.engine.tables import evaluations, iterations

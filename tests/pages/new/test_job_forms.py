@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.pages.new.fields import GROUPS
 from api.pages.new.form_errors import FormError, find_all, in_order, validate
+from api.pages.new.job_form_fields import GROUPS
 from api.pages.new.job_forms import JobForm, minimal
 from api.pages.parts.forms import Form
 from api.pages.parts.snippets import snippets_of

@@ -7,21 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from redraft.domain.jobs.loop import (
-    Attempt,
-    Evaluate,
-    Evaluation,
-    Feedback,
-    Finish,
-    Generate,
-    Rules,
-    best_of,
-    earlier_duplicate,
-    feedback_for,
-    next_action,
-    passes,
-)
 from redraft.domain.jobs.states import StopReason
+from redraft.domain.loop.attempts import Attempt, Evaluation, best_of, earlier_duplicate, passes
+from redraft.domain.loop.feedback import Feedback, feedback_for
+from redraft.domain.loop.rules import Rules
+from redraft.domain.loop.stopping import Evaluate, Finish, Generate, next_action
 
 NEVER_FLAT = Rules(iteration_limit=3, plateau_patience=0)
 
