@@ -84,7 +84,7 @@ def does_not_meet(connection: sa.Connection, criterion_id: str) -> sa.ColumnElem
 
 
 def _returned_verdict() -> sa.ScalarSelect[Any]:
-    """Return the criteria of the verdict on the best candidate, as `best_of` in `domain/loop/attempts.py` chooses it."""
+    """Return the criteria of the best candidate's verdict. `best_of` in `domain/loop/attempts.py` has the rule."""
     is_returned = sa.and_(iterations.c.job_id == jobs.c.id, iterations.c.number == jobs.c.best_iteration)
     return (
         sa.select(sa.type_coerce(evaluations.c.criteria, sa.Text))
