@@ -22,6 +22,7 @@ from redraft.settings import Settings
 from tests.model_server.server import ModelServer
 from tests.support.databases.postgres import PostgresServer
 from tests.support.databases.sqlite import create_sqlite
+from tests.support.forks import CERTIFICATES, share_server
 from tests.support.processes import GivenSettings, WorkerProcess
 from tests.support.valkey import ValkeyServer
 
@@ -46,16 +47,15 @@ _SLOW = frozenset(
     {"chaos", "deploy", "embedded", "journeys", "local", "mcp", "packages", "rules", "simulation", "test_every_page.py"}
 )
 
-# Read by what HTTP clients use; a check of the settings parses every certificate in them.
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Rewrite the assertions of all tests once, on two cores: else each of the processes of xdist does it for itself.
+    """Start one server of forks, and rewrite the assertions of all tests once, on two cores.
 
-    A file that fails here is told of by whoever imports it.
+    Otherwise each of the processes of xdist does both for itself. A file that fails here is told of by whoever imports
+    it.
     """
+    share_server()
     files = [*Path(__file__).parent.rglob("test_*.py"), *Path(__file__).parent.rglob("conftest.py")]
     forked = multiprocessing.get_context("fork")
     halves = [forked.Process(target=_rewrite, args=(config, files[start::2])) for start in range(2)]
@@ -124,7 +124,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> None:
     for name in list(os.environ):
-        if name.startswith(("REDRAFT_", "OPENAI_", "ANTHROPIC_")) or name in _CERTIFICATES:
+        if name.startswith(("REDRAFT_", "OPENAI_", "ANTHROPIC_")) or name in CERTIFICATES:
             del os.environ[name]
 
 

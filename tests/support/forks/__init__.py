@@ -17,10 +17,11 @@ from importlib.util import find_spec
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import coverage
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _METHOD = multiprocessing.get_context("forkserver")
 # Modules that read the environment or start threads when they are imported have no place here.
 _MODULES = [
@@ -43,9 +44,13 @@ _MODULES = [
         "redraft.providers.openai.provider",
         "redraft.runtime",
     ),
-    *("coverage", "tests.support.commands", "tests.support.forks"),
+    *("coverage", "tests.support.commands", "tests.support.forks", "tests.support.forks.preloaded"),
 ]
 _MEASURED = "COVERAGE_PROCESS_CONFIG"
+# Read by what HTTP clients use; a check of the settings parses every certificate in them
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+# The address of a server that several test processes share
+_SHARED = "TESTS_FORK_SERVER"
 
 
 class Fork:
@@ -99,19 +104,31 @@ class Fork:
         self._process.terminate()
 
 
+def share_server() -> None:
+    """Start a server for all test processes that inherit this environment; to start one takes seconds of CPU."""
+    _run_server()
+    os.environ[_SHARED] = forkserver._forkserver._forkserver_address
+
+
 @cache
 def _run_server() -> None:
     """The process that all others are forked from; it is not measured itself, and hands no measuring on."""
+    if address := os.environ.get(_SHARED):
+        server: Any = forkserver._forkserver
+        server._forkserver_address = address
+        # The server lives as long as the process that started it, not as long as this one
+        server._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
+        server.ensure_running = lambda: None
+        return
     for name in _MODULES:
         # The server itself passes over what it does not find
         assert find_spec(name), name
     _METHOD.set_forkserver_preload(_MODULES)
-    measured = os.environ.pop(_MEASURED, None)
+    hidden = {name: os.environ.pop(name) for name in (_MEASURED, *CERTIFICATES) if name in os.environ}
     try:
         forkserver.ensure_running()
     finally:
-        if measured is not None:
-            os.environ[_MEASURED] = measured
+        os.environ.update(hidden)
 
 
 def _become(
