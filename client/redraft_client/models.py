@@ -145,7 +145,7 @@ class CheckOutcome(ResponseModel):
 
 
 class CheckRequest(ResponseModel):
-    """The request to a server that is a check, or the call of the function of a package."""
+    """The request to a check on another server, or the call of a check in an installed package."""
     id: str | None = None
     attempts: int | None = None
     package: str | None = None

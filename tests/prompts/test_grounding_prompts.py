@@ -109,7 +109,7 @@ def test_all_of_a_long_source_is_shown():
 
 def test_no_sources_where_some_were_wanted_are_told_as_none():
     prompt = prompt_of({"mode": "grounded", "template": "comparison"}, sources=[])
-    assert "There are none, and you must not answer from memory." in prompt.messages[-1].content
+    assert "No sources were given, and you must not answer from memory." in prompt.messages[-1].content
     assert "<source" not in prompt.messages[-1].content
     assert told(MODES, prompt.system) == told(TEMPLATES, prompt.system) == []
 

@@ -29,7 +29,7 @@ class Compared:
 
 
 def compared_of(view: HistoryView, best: Sequence[Iteration], query: Mapping[str, str]) -> Compared | None:
-    """Compare the answers that the URL names (`from` and `to`), else the best answer with the one before it.
+    """Compare the answers that the URL names (`from` and `to`), else the best answer with the answer before it.
 
     `best` is the best candidate of each iteration. Return None if there is nothing to compare.
     """
@@ -54,7 +54,7 @@ def _choices(iterations: Sequence[Iteration], best: Sequence[Iteration]) -> dict
 def _usual_pair(
     iterations: Sequence[Iteration], best: Sequence[Iteration], best_number: int | None
 ) -> tuple[Iteration, Iteration] | None:
-    """Return the best answer and the one before it. With one iteration, return its two best different candidates."""
+    """Return the best answer and the answer before it. With one iteration, return its two best different candidates."""
     if len(best) > 1:
         at = next((at for at, each in enumerate(best) if at and each.number == best_number), len(best) - 1)
         return best[at - 1], best[at]

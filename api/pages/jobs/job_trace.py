@@ -22,7 +22,7 @@ from redraft.reports.svg import tag, ticks_to
 _QUEUED_MIN_S = 0.1
 _GAP_MIN_S = 1.0
 _UNITS = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (0.001, "ms"))
-# The last label of the axis would be cut off, if its tick is close to the end
+# The last label of the axis is left out if its tick is closer to the end, because the label would be cut off
 _LABELED_MAX = 96.0
 # The hatches of bars by class, because bars must also differ on paper without colours
 _HATCHES = {

@@ -38,7 +38,7 @@ from redraft.storage.jobs.job_filters import JobFilter
 
 router = pages_router()
 
-# No page of the list has more jobs than this, and a URL with so many ids is short enough for proxies
+# The maximum number of ids. No page of the list has more jobs, and a URL with so many ids is short enough for proxies
 _IDS_MAX = 100
 _MARKED, _ALL = "marked", "all"
 

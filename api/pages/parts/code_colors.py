@@ -17,7 +17,7 @@ LANGUAGES = {
 }
 _CHARS_MAX = 8_000
 _LINE_CHARS_MAX = 400
-# At each empty line, the lexer of C reads all following empty lines again
+# Code with more blanks in a row is not coloured: at each empty line, the lexer of C reads all further empty lines again
 _BLANK_CHARS_MAX = 200
 _BLANK = re.compile(r"\s+")
 _CLASSES = (

@@ -34,7 +34,7 @@ class Column:
 def draw_bars(
     key: str, title: str, columns: Sequence[Column], say: Callable[[float], str], *, is_whole: bool = False
 ) -> Markup:
-    """Draw a bar for each column, in which its figures stand on each other. Whole figures have whole ticks."""
+    """Draw a stacked bar of the figures of each column. With `is_whole`, only whole numbers get a tick."""
     largest = max(sum(column.values.values()) for column in columns)
     ticks = [tick for tick in ticks_to(largest) if not is_whole or tick == int(tick)]
     plot = _plot(columns, y_max=max(ticks[-1], largest))

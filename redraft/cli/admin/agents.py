@@ -24,7 +24,9 @@ def mcp(
         str | None, typer.Option(envvar="REDRAFT_API_KEY", hidden=True, help="The API key of a remote server.")
     ] = None,
 ) -> None:
-    """Run an MCP server on stdin and stdout, for a host that starts it (docs/mcp.md).
+    """Run an MCP server on stdin and stdout.
+
+    A host, such as an editor, starts this command (docs/mcp.md).
 
     Unless REDRAFT_SERVER or REDRAFT_BROKER_URL is set, the command also runs a broker and a worker.
     """

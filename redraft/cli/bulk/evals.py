@@ -80,8 +80,8 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
 
     Options such as --crit apply to rows that do not set the same field. --set applies to all rows. The report goes to
     stdout, and the progress goes to stderr. Ctrl-C cancels the run; items that have ended keep their results. A second
-    Ctrl-C exits at once. With a remote server (REDRAFT_SERVER), Ctrl-C leaves the run running. SIGTERM ends the command
-    without canceling the run; --resume continues it.
+    Ctrl-C exits at once. With a remote server (REDRAFT_SERVER), Ctrl-C leaves the run running. SIGTERM ends the
+    command, but does not cancel the run; --resume continues the run.
 
     Exit codes: 0 success; 1 error; 2 wrong usage; 3 a gate is not met; 4 the key of a provider is missing, or the
     server refused the key; 5 there is no such file, dataset or run; 6 some items failed, are invalid or were not

@@ -47,10 +47,11 @@ def run_probes(  # noqa: PLR0913 - one parameter per option
     max_flip_rate: MaxFlipRate = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Test an evaluator with pairs of answers that must, or must not, get different verdicts.
+    """Test an evaluator with built-in pairs of answers.
 
-    The test is a run. The command first prints the maximum number of calls and the maximum cost. Ctrl-C cancels the
-    run, and `redraft runs show` lists its evaluations.
+    Some pairs must get different verdicts, the other pairs the same verdict. The test is a run. The command first
+    prints the maximum number of calls and the maximum cost. Ctrl-C cancels the run, and `redraft runs show` lists its
+    evaluations.
 
     Exit codes: 0 success; 1 error; 2 wrong usage; 3 a flip rate is above --max-flip-rate; 4 the key of a provider is
     missing; 6 some evaluations failed; 75 the broker, the database or the server cannot be reached; 130 interrupted.

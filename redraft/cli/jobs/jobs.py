@@ -278,7 +278,7 @@ def webhooks(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the webhook deliveries of a job, or send some again."""
+    """List the webhook deliveries of a job, or repeat deliveries."""
     from redraft.cli.views.job_pages import resend_failed, show_deliveries
 
     if all_failed:

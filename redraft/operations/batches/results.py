@@ -1,4 +1,4 @@
-"""Imports the results of a batch into the ledger, page by page, and lets the steps continue that waited for them.
+"""Imports the results of a batch into the ledger, page by page, and resumes the steps that waited for these results.
 
 An import that was interrupted starts anew. A call has only one result, so storing a result again changes nothing.
 """
@@ -140,7 +140,7 @@ def _store_lines(
 def _store(
     services: Services, batch: BatchRecord, call_ids: Sequence[str], read: Callable[[Mapping[str, Any]], ChatReply]
 ) -> None:
-    """Store the results of some calls, and let each step continue that now has all its results."""
+    """Store the results of some calls, and resume the steps that now have all their results."""
     with services.database.read() as connection:
         found = batches.calls_by_id(connection, batch.id, call_ids)
     rows = [row for row in found if row["status"] == "started"]
@@ -159,12 +159,12 @@ def _store(
 
 
 def _next_attempt(settings: Settings, attempt: int, *, is_last: bool) -> dict[str, Any]:
-    """Return the columns of a step after a transient failure, so that it uses another batch, calls live, or ends."""
+    """Return the columns of a step after a transient failure. The step uses another batch, calls live, or ends."""
     if not is_last:
         return {"step_attempt": attempt}
     if settings.batch_fallback == "live":
         return {"step_attempt": 0, "delivery": None}
-    # So the next attempt of the step counts as its last one, and the step is not rescheduled again
+    # With this value, the next attempt of the step is its last attempt, so the step ends if it fails again
     return {"step_attempt": settings.step_attempts_max - 1}
 
 

@@ -108,7 +108,7 @@ def _find(services: Services, endpoint: BatchEndpoint, batch: BatchRecord) -> Pr
 
 
 def _write(services: Services, endpoint: BatchEndpoint, batch: BatchRecord, folder: Path) -> RequestFile | None:
-    """Write as many calls of a batch into a file as its limits allow. None if no call is left."""
+    """Write the calls of a batch into a file, as many as the endpoint allows. None if no call is left."""
     with services.database.read() as connection:
         ids = batches.open_call_ids(connection, batch.id)
     writer = BatchFileWriter(endpoint, folder)

@@ -105,7 +105,7 @@ def end_round(connection: Connection, run_id: str, number: int) -> None:
 
 
 def send_round(services: Services, run_id: str) -> None:
-    """Make the collected calls of a run the next round if no step of the run is left to do."""
+    """Make the collected calls of a run the next round, unless a step of the run can still be executed."""
     with services.database.read() as connection:
         run = runs.get(connection, run_id)
         if run is None or run.delivery != "batch" or not _is_round_complete(connection, run):

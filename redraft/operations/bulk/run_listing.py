@@ -36,7 +36,7 @@ _NONE = Totals(0, 0, 0)
 class RunLine(Resource):
     """A run in a list. `models` and `evaluator` are those that the run names, or else those of its first job.
 
-    Other rows can name other models. Without a name and a job, they are empty.
+    Other rows can name other models. Both are empty if the run names no model and has no job.
     """
 
     id: str

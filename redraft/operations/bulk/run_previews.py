@@ -146,7 +146,7 @@ def cost_of(services: Services, requests: Iterable[ItemRequest], number: int, *,
 
 
 def remedy_of(code: str) -> Remedy:
-    """What can help an item that failed with this code. For an unknown code, this is a retry."""
+    """Return the remedy for an item that failed with this code. The remedy for an unknown code is a retry."""
     if code in _CONFIGURED:
         return "configure"
     return "retry" if code in _AT_ANOTHER_TIME or code not in TITLES else "none"

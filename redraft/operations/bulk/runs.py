@@ -203,7 +203,7 @@ def _cancel_all(services: Services, job_ids: list[str]) -> None:
 
 
 def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
-    """Start the canceled or the failed items of a run again, or both, as `retry` says.
+    """Start items of a run again: the canceled items, the failed items or both, as `retry` says.
 
     Other ended items are not repeated. A larger budget also continues the items that the old budget stopped.
 

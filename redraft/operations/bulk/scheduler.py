@@ -46,7 +46,7 @@ _PAUSE_S = 0.03
 _SHARE = 0.75
 # If no worker is alive, a few items are started, and the first worker fills the window
 _WITHOUT_WORKERS = 4
-# Another worker may be free of these errors, because each worker has its own keys, prices and profiles
+# Another worker may not have these errors, because each worker has its own keys, prices and profiles
 _ERRORS_OF_THIS_WORKER = frozenset({"provider_auth", "unpriced_model", "unknown_profile"})
 # After an administrator has set a missing key, items start within a minute
 _LONGEST_PAUSE_S = 60.0

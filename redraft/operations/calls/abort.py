@@ -18,7 +18,7 @@ class CallsInFlight:
         self._aborted_because: str | None = None
 
     def part(self) -> "CallsInFlight":
-        """Return calls that can be aborted alone, and that are aborted together with these calls."""
+        """Return an object for further calls. It can be aborted alone, and is aborted together with this object."""
         part = CallsInFlight()
         part._aborted_because = self._aborted_because
         self._parts.append(part)

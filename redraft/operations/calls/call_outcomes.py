@@ -235,7 +235,7 @@ def _failed(services: Services, planned: PlannedCall, error: ProviderError, seco
 
 
 def truncation_advice(chat: Chat) -> str:
-    """Return what to do if the reply to a chat was truncated."""
+    """Return advice to the user about a truncated reply."""
     setting = (chat.limit_origin or LimitOrigin()).setting
     # The default limit of a verdict of the local model is fixed, so no setting raises it
     is_fixed = setting.startswith("REDRAFT_") and chat.model.provider == FREE_PROVIDER
@@ -271,7 +271,7 @@ class _Spent:
 
 
 def _differences(planned: PlannedCall) -> dict[str, Any]:
-    """Return the fields of an outcome that say how the request differs from the wanted one."""
+    """Return the fields of an outcome that say how the sent request differs from the wanted request."""
     return {
         "loose_schema": _loose_schema(planned),
         "not_sent": parameters_not_sent(planned.chat, planned.body),

@@ -136,7 +136,7 @@ class OutsideChecks:
         started_at = time.monotonic()
         try:
             said = found.loaded(**self._question)
-        except BaseException as error:  # the function of a package can raise anything
+        except BaseException as error:  # the function of a package can raise any exception
             log.exception("package_check_crashed", check=name, package=found.origin)
             raise CheckFailed("package", name, f"{found.origin} raised {type(error).__name__}.") from error
         self.traces["package", name] = {"package": found.origin, "seconds": round(time.monotonic() - started_at, 3)}
@@ -179,7 +179,7 @@ class OutsideChecks:
                 "User-Agent": f"Redraft/{__version__}",
                 **headers_of(keys, message_id, int(time.time()), body),
             }
-            # The operator chose the host, so that it may be private
+            # The host may have a private address, because the operator chose it
             allowed = Allowed(names=frozenset({target.host.lower().rstrip(".")}))
             total_s = max(0.001, min(endpoint.timeout_s, self._remaining_s()))
             reply = Sender(allowed, total_s=total_s, body_bytes_max=_BODY_BYTES_MAX).post(target, headers, body)

@@ -1,4 +1,4 @@
-"""Records the outcomes of calls in the ledger, either with the result of their step, or each as soon as it is known."""
+"""Records the outcomes of calls in the ledger, together with the result of their step, or one by one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -57,7 +57,7 @@ class PlannedCall:
     body: Mapping[str, Any]
     row: Mapping[str, Any]
     is_batch: bool = False
-    """Whether the call is part of a batch, or will be."""
+    """Whether the call is or becomes part of a batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A step makes no model call itself. It is a generator that yields calls. The engine resumes it with the reply of a call,
 or raises the provider's error at the `yield`. Between two calls a step may use the database and the CPU. So a step
-holds no thread during a call, and tests can send it any reply.
+holds no thread during a call, and a test can resume it with any reply.
 """
 
 import time

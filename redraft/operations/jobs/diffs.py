@@ -38,6 +38,6 @@ def _answer(iterations: Sequence[Iteration], number: int, job_id: str) -> str:
 
 
 def score_of(iteration: Iteration) -> float:
-    """The score by which candidates are compared. Candidates without a score have the lowest."""
+    """The score by which candidates are compared. A candidate without a score gets -1, the lowest score."""
     score = iteration.evaluation and iteration.evaluation.score
     return -1.0 if score is None else score

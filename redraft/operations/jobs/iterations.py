@@ -38,7 +38,7 @@ class CriterionOutcome(CriterionRow):
 
 
 class CheckRequest(Resource):
-    """The request to a server that is a check, or the call of the function of a package."""
+    """The request to a check on another server, or the call of a check in an installed package."""
 
     id: str | None = None
     attempts: int | None = None

@@ -42,7 +42,8 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
     with services.database.write() as connection:
-        # Without the lock, a step could store an evaluation after the iterations are read, and the result would lack it
+        # Without the lock, a step could store an evaluation after the iterations are read, and the result would lack
+        # this evaluation
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
         has_worker, has_ended = job.lease_owner is not None, job.finished_at is not None

@@ -63,7 +63,7 @@ def _candidates(connection: Connection, noun: _Noun, text: str) -> tuple[list[st
     if not text:
         return [], "id"
     if _WHOLE_ID.fullmatch(text):
-        # Equality uses the index in both databases; a prefix does not always do so
+        # A condition of equality uses the index in both databases, a condition on a prefix not always
         return query_parts.ids_where(connection, noun.table, noun.table.c.id == text), "id"
     beginning = text if text.startswith(noun.prefix) else noun.prefix + text
     begins_so = noun.table.c.id.startswith(beginning, autoescape=True)

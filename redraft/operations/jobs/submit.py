@@ -156,7 +156,7 @@ def normalise_evaluators(services: Services, request: AnyRequest, fallback: str)
 
 def check_priced(services: Services, request: AnyRequest, budget: float | None) -> None:
     """Raise Invalid if there is a budget and a model has no known price (`unpriced_model`)."""
-    # A model has a price for every usage or for none, so any usage shows whether it has one
+    # A model has a price for every usage or for no usage, so any usage shows whether the model has a price
     for name in models_named(request) if budget is not None else ():
         if services.providers.price(parse_model(name), Usage(input_tokens=1, output_tokens=1)) is None:
             words = f"The price of {name} is unknown, so a budget in USD cannot be enforced: set REDRAFT_PRICES for it."
@@ -259,7 +259,7 @@ def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) ->
     """Prepare a job outside of a unit of work. Raises the errors of `normalise`."""
     normal = normalise(services, request, is_row=is_row)
     # The digest is of the request as sent. The normalised request depends on the settings, so a changed setting would
-    # make a replay look like another request. Without defaults, it stays the same when a release adds a field
+    # make a replay look like another request. Without defaults, the digest stays the same when a release adds a field
     digest = _digest(request.model_dump(mode="json", by_alias=True, exclude_defaults=True))
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None

@@ -237,7 +237,7 @@ def _check_results(
 
 
 def _checks_until(step: StepContext, record: IterationRecord, failed: CheckFailed) -> list[dict[str, Any]]:
-    """Return the outside checks that were asked: those with a verdict, then the one that failed."""
+    """Return the outside checks that were called: first those with a verdict, then the failed check."""
     asked = _outside_checks(step, record)
     outside = [(each, each.check) for each in step.request.rubric or () if isinstance(each.check, OutsideCheck)]
     known = [each for each, check in outside if (check.kind, check.value) in asked.results]

@@ -387,7 +387,7 @@ def give_up(
 
 
 def _beyond_deadline(error: ProviderError, remaining_s: float) -> str:
-    """Return a sentence if the provider asked for a longer wait than the deadline allows, else an empty text."""
+    """Return a sentence if the provider asked for a longer wait than the deadline allows, otherwise an empty text."""
     if not error.retryable or not 0 < remaining_s <= (error.retry_after_s or 0):
         return ""
     return f" That is longer than the {remaining_s:.0f} s that are left of limits.deadline_s; continue the job later."

@@ -154,7 +154,7 @@ def prompt_of(step: StepContext, question: EvaluatorQuestion, complaint: str | N
 
 
 def _with_repeated_parts(step: StepContext, prompt: Prompt) -> Prompt:
-    """Keep only the stable parts that a later call probably repeats, because providers charge for what they cache."""
+    """Keep only the stable parts that a later call probably repeats, because providers charge for cache writes."""
     if isinstance(step.request, GenerateAnswer) and step.request.iter_max > 1:
         return prompt
     (message,) = prompt.messages
@@ -275,7 +275,7 @@ def _retry(
     row = step.recorded.get(slot.key)
     if row is not None:
         return _second(step, question, (*made, recorded_outcome(slot, row)))
-    # A truncated reply needs a larger output limit. It has no mistake to complain about
+    # A truncated reply needs a larger output limit. The reply has no mistake that the retry could correct
     complaint = None if unusable.kind == "truncated" else unusable.message
     factor = _REASONING_FACTOR if _is_reasoning_alone(made[-1]) else _REPAIR_FACTOR
     try:

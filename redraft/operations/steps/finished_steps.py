@@ -167,7 +167,7 @@ def _park(step: StepContext, planned: Sequence[PlannedCall], connection: Connect
     if new := [warning for warning in batch_warnings(planned) if warning not in job.warnings]:
         values["warnings"] = [*job.warnings, *new]
     transitions.advance(connection, job.id, job.lease_token, values)
-    # The scheduler sends the round when no step of the run is left to do
+    # The scheduler sends the round when no step of the run can be executed any more
     notify_after_commit(connection, "runs")
 
 

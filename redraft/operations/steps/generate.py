@@ -93,7 +93,8 @@ def _plan_call(step: StepContext, slot: Slot, kind: str, prompt: Prompt, *, call
     limit = sampling.max_output_tokens or larger_limit(step.records, model)
     origin = LimitOrigin(is_fixed=True) if sampling.max_output_tokens else None
     parameters = sampling.parameters
-    if slot.is_speculative and sampling.seed is not None:  # The same prompt and seed would repeat an answer
+    # With the same seed, the same prompt would lead to the same answer again
+    if slot.is_speculative and sampling.seed is not None:
         parameters["seed"] = sampling.seed ^ (slot.iteration - 1)
     ask = Ask(prompt, model, parameters, limit, request.stream, origin)
     return context.plan(step, slot, kind, ask, calls_at_once=calls_at_once)
@@ -124,7 +125,7 @@ def write_all(
 
 
 def answered_in(written: Sequence[CandidateOutcomes]) -> list[Outcome]:
-    """Return the outcomes with an answer, which may be cut off."""
+    """Return the outcomes that have an answer. The answer may be cut off."""
     return [outcome for outcome in _last_of(written) if outcome.text is not None or outcome.cut is not None]
 
 

@@ -27,7 +27,7 @@ class PreparedStep:
     needs_planning: bool = False
     """Whether the calls are not planned yet, because planning takes too long for the unit of work of the claim."""
     for_batch: Sequence[PlannedCall] = ()
-    """The calls that go into a batch. Then the step is parked, and makes no call."""
+    """The calls that go into a batch. If there are any, the step is parked and makes no call."""
 
     @property
     def message(self) -> StepMessage:

@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 
 def live_steps(connection: Connection) -> Rows:
-    """Count the jobs with a next step, by step and status: all, and those that wait, are delayed, in flight or lost.
+    """Count the jobs with a next step, by step and status: all, and the waiting, delayed, in-flight and lost ones.
 
     Each row also has two times: the earliest due time, and the earliest due time of a step that no worker was
     notified of.

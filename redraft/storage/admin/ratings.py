@@ -193,7 +193,8 @@ def latest_evaluations(connection: Connection, criteria: JobFilter | None = None
     # Ids grow with time, so the primary key gives the order
     newest_ids = select(evaluations.c.id).order_by(evaluations.c.id.desc()).limit(LOOKBACK)
     if criteria is not None:
-        # The jobs are selected first, because an index has their order. The newest evaluations may all be of other jobs
+        # The jobs are selected first, because the newest evaluations may all be of jobs that do not match. An index has
+        # the jobs in order
         newest_jobs = positions(connection, replace(criteria, is_scored=True, limit=LOOKBACK))
         newest_ids = newest_ids.where(evaluations.c.job_id.in_([job_id for _, job_id in newest_jobs]))
     newest = newest_ids.subquery()

@@ -1,4 +1,4 @@
-"""Stores the tunings of evaluators, and finds the adopted ones and the ratings that they are made from."""
+"""Stores the tunings of evaluators. Finds the tuning in use, and the ratings from which a tuning is drafted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ def get(connection: Connection, tuning_id: str) -> TuningRecord | None:
 
 
 def adopted(connection: Connection, evaluator_model: str, profile: str) -> TuningRecord | None:
-    """Return the tuning in use: the latest adopted one that was not reverted."""
+    """Return the tuning in use: the latest adopted tuning that was not reverted."""
     row = fetch(connection, _adopted_statement(), {"p_model": evaluator_model, "p_profile": profile})
     return None if row is None else TuningRecord(**row)
 
 
-@cache  # each submission runs this statement
+@cache  # each submission of a job runs this statement
 def _adopted_statement() -> Executable:
     query = select(tunings).where(
         tunings.c.evaluator_model == bindparam("p_model"),

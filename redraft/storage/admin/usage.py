@@ -46,7 +46,7 @@ def _conditions(criteria: UsageFilter) -> list[ColumnElement[bool]]:
 
 
 def is_unpriced(table: FromClause) -> ColumnElement[bool]:
-    """Whether the cost of a call is unknown. A failed call costs nothing. A call with an unknown outcome may cost."""
+    """Whether the cost of a call is unknown. Failed calls cost nothing. Calls with unknown outcome may cost money."""
     return and_(table.c.cost_nano_usd.is_(None), table.c.status.in_(("ok", "dup", "unknown")))
 
 

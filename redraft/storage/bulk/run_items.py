@@ -94,13 +94,13 @@ def list_exhausted(connection: Connection, run_id: str, limit: int | None = None
 def take_queued(
     connection: Connection, run: RunRecord, limit: int, *, are_postponed: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the next queued items, each with its row: the postponed ones if `are_postponed`, otherwise the others."""
+    """Return the next queued items with their rows: only postponed items if `are_postponed`, else only other items."""
     parameters = {"p_run": run.id, "p_dataset": run.dataset_id, "p_limit": limit}
     found = connection.execute(_queued_statement(are_postponed=are_postponed), parameters).mappings()
     return [dict(row) for row in found]
 
 
-@cache  # the scheduler executes it all the time, and to build it takes longer than to run it
+@cache  # the scheduler often runs this statement, and building it takes longer than running it
 def _queued_statement(*, are_postponed: bool) -> Executable:
     columns = (dataset_items.c[name] for name in ("row", "custom_id", "line"))
     is_in_dataset = dataset_items.c.dataset_id == bindparam("p_dataset")

@@ -106,7 +106,7 @@ def lock(connection: Connection, run_id: str) -> RunRecord | None:
     return None if row is None else RunRecord(**row)
 
 
-@cache  # the scheduler locks runs all the time
+@cache  # the scheduler often runs this statement
 def _lock_statement() -> Executable:
     return select(runs).where(runs.c.id == bindparam("p_id")).with_for_update()
 

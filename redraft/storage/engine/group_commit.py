@@ -66,7 +66,7 @@ class GroupCommit:
 
         Args:
             key: the id of the job. A group locks its jobs in the order of their ids.
-            build: returns the statement. If it executes others on the connection, the whole group is rolled back.
+            build: returns the statement. If `build` executes statements itself, the whole group is rolled back.
         """
         return self._execute(key, build).row
 

@@ -49,7 +49,7 @@ class SchemaState:
 
     current: str | None
     head: str
-    # A later version has upgraded the database. Migrations only add, so this program still works
+    # A later version has upgraded the database. Migrations only add tables and columns, so this program still works
     is_newer: bool
 
     @property

@@ -162,7 +162,7 @@ attachments = sa.Table(
     "attachments",
     metadata,
     sa.Column("job_id", sa.String(40), sa.ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    # The SHA-256 of the data, by which the request and the calls of the job name the attachment
+    # The SHA-256 of the data. The request and the calls of the job name the attachment by this digest
     sa.Column("digest", sa.String(64), primary_key=True),
     sa.Column("media_type", sa.String(40), nullable=False),
     sa.Column("data", sa.LargeBinary, nullable=False),
@@ -286,7 +286,7 @@ calls = sa.Table(
     sa.Column("model", sa.String(220), nullable=False),
     sa.Column("status", sa.String(10), nullable=False),
     sa.Column("cached", sa.Boolean, nullable=False, default=False),
-    # Only in jobs with `cache: use`. An identical call finds the reply by this key
+    # Only in jobs with `cache: use`. An identical call finds the reply of this call by the key
     sa.Column("cache_key", sa.String(64)),
     sa.Column("request", Json, nullable=False),
     sa.Column("response", Json),

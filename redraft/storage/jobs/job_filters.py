@@ -19,7 +19,7 @@ from redraft.storage.jobs.criterion_verdicts import does_not_meet
 _RETURNED = frozenset({Outcome.ACCEPTED, Outcome.NOT_ACCEPTED, Outcome.NOT_EVALUATED})
 _CONTINUED = "continued"
 
-# The number of jobs with a label that are read, before jobs are read in the order of another index
+# After this number of jobs with a label, the search goes on in the order of another index
 _LABELLED_AT_ONCE = 2000
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -31,7 +31,7 @@ class JobFilter:
     """The filter of a list of jobs. `after` is the position of the last row of the previous page.
 
     `is_continued` narrows `outcomes`; see `split_by_order`. `words` must be in the task or in the answer. `not_met` is
-    the id of a criterion that the answer does not meet. No index helps with these two, because its updates would slow
+    the id of a criterion that the answer does not meet. No index has these two, because its updates would slow
     down every submission and every end of a job.
     """
 
@@ -184,7 +184,7 @@ def _from_first_job(connection: sa.Connection, criteria: JobFilter) -> JobFilter
 
 
 def _rarest_label(connection: sa.Connection, criteria: JobFilter) -> tuple[str, list[ListPosition]]:
-    """Return the key of the rarest label, as far as its first `_LABELLED_AT_ONCE` jobs show it.
+    """Return the key of the label that is probably the rarest. Only `_LABELLED_AT_ONCE` jobs of each label are read.
 
     Also returns the position of the last one of these jobs, and of the next job if there is one.
     """
@@ -257,7 +257,7 @@ def metadata_conditions(connection: sa.Connection, wanted: Mapping[str, str]) ->
 
 
 def _literal(condition: str) -> sa.ColumnElement[bool]:
-    """Return the condition of a partial index, as the same text, because SQLite does not use the index for another."""
+    """Return the condition of a partial index in its exact text, because SQLite ignores the index for other texts."""
     return sa.text(condition)  # pyright: ignore[reportReturnType]
 
 

@@ -1,4 +1,4 @@
-"""Transitions of a job's row. Each one is a single conditional UPDATE, so that no worker overwrites another one."""
+"""Transitions of a job's row. Each is one conditional UPDATE, so that no worker overwrites the change of another."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,7 +157,7 @@ def change(
     when: sa.ColumnElement[bool],
     new_events: int = 0,
 ) -> int | None:
-    """If the row of a job meets `when`, set `values` in it and release the lease, whoever has the lease.
+    """Set `values` in the row of a job that meets `when`, and release the lease, whichever worker has the lease.
 
     The new token keeps the previous lease holder from changing the job. Returns the first of `new_events` reserved
     event numbers, or None if the row does not meet the condition.

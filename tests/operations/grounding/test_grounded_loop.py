@@ -155,7 +155,7 @@ def test_without_sources_the_answer_asks_for_them(driver: Driver, model_server: 
     assert (job.stop_reason, job.progress.best_iteration) == ("accepted", 2)
     assert [warning.code for warning in job.warnings] == ["no_context"]
     writer, judge = model_server.requests("generate")[0].prompt, model_server.requests("evaluate")[0].prompt
-    assert "There are none, and you must not answer from memory." in writer
+    assert "No sources were given, and you must not answer from memory." in writer
     assert "The answer should be based on sources, but no sources were given." in judge
     assert "there are no sources" in model_server.requests("generate")[1].prompt
 
