@@ -26,7 +26,7 @@ def find_template(services: Services, reference: str) -> GeneratorTemplate:
     file = services.templates.get(name)
     if file is not None and version in {"", file.version}:
         return file
-    known = _known.setdefault(services.database, {})
+    known = _known_of(services)
     if reference in known:
         return known[reference]
     with services.database.read() as connection:
@@ -34,9 +34,7 @@ def find_template(services: Services, reference: str) -> GeneratorTemplate:
     if row is None:
         raise NotFound("generator template", reference)
     template = GeneratorTemplate(row["name"], row["version"], row["texts"], row["is_file"])
-    if len(known) >= _KNOWN_MAX:
-        known.clear()
-    known[template.reference] = template
+    _remember(services, template)
     return template
 
 
@@ -73,7 +71,31 @@ def _refuse_deleted(services: Services, reference: str | None) -> None:
             raise NotFound("generator template", reference or "")
 
 
+def unstored_template_of(services: Services, request: AnyRequest) -> GeneratorTemplate | None:
+    """Return the template that a request names if it is a file, and the database may not have its version yet."""
+    template = template_of(services, request)
+    if template is None or not template.is_file or template.reference in _known_of(services):
+        return None
+    with services.database.read() as connection:
+        is_stored = stored.find(connection, template.name, template.version) is not None
+    if not is_stored:
+        return template
+    _remember(services, template)
+    return None
+
+
 def keep(connection: Connection, template: GeneratorTemplate | None) -> None:
     """Store the version of a file in the unit of work of a job that uses it."""
-    if template is not None and template.is_file:
+    if template is not None:
         stored.save(connection, template.name, template.version, template.texts, is_file=True)
+
+
+def _known_of(services: Services) -> dict[str, GeneratorTemplate]:
+    return _known.setdefault(services.database, {})
+
+
+def _remember(services: Services, template: GeneratorTemplate) -> None:
+    known = _known_of(services)
+    if len(known) >= _KNOWN_MAX:
+        known.clear()
+    known[template.reference] = template

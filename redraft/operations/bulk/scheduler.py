@@ -40,8 +40,9 @@ log = structlog.get_logger()
 # One unit of work starts a batch and locks the run meanwhile, so the batch must be short
 _BATCH = 25
 _STOPPED_MAX = 200
-# Jobs that end within this time are replaced together. One start per ended job would double the queries of a run
-_PAUSE_S = 0.03
+# Jobs that end within a pause are replaced together. One start per ended job would double the queries of a run. The
+# pause is a multiple of the time of the last round within these limits, so that busy workers make fewer rounds
+_PAUSE_PER_ROUND, _PAUSE_MIN_S, _PAUSE_MAX_S = 3, 0.03, 0.2
 # The share of all workers' slots that runs may use: the remaining slots are free for single jobs
 _SHARE = 0.75
 # If no worker is alive, a few items are started, and the first worker fills the window
@@ -110,8 +111,10 @@ class RunScheduler:
         changed.wait(self._services.settings.sweep_s)
         changed.clear()
         if not self._is_closing:
+            started_at = time.monotonic()
             schedule_all(self._services)
-            time.sleep(_PAUSE_S)
+            pause_s = _PAUSE_PER_ROUND * (time.monotonic() - started_at)
+            time.sleep(min(max(pause_s, _PAUSE_MIN_S), _PAUSE_MAX_S))
 
     def close(self) -> None:
         """Start no further item."""

@@ -36,7 +36,7 @@ from redraft.operations.results.grounding import grounding_reader
 from redraft.operations.results.job_results import Event, event
 from redraft.operations.services import Services
 from redraft.operations.steps import context
-from redraft.operations.template_lookup import keep, template_of
+from redraft.operations.template_lookup import keep, unstored_template_of
 from redraft.operations.tuning_lookup import tuned
 from redraft.prompts.template_files import SHORT, GeneratorTemplate
 from redraft.providers.catalog import DEFAULT_LOCAL, ProviderCatalog
@@ -59,7 +59,8 @@ class Idempotency:
 class Ready:
     """A job before it is stored: its normalised request, its warnings, and the grounding of an answer to evaluate.
 
-    `digest` is the hash of the request as the user sent it. `files` has the data of its attachments.
+    `digest` is the hash of the request as the user sent it. `files` has the data of its attachments. `template` is the
+    file of its template if the database may not have the version yet.
     """
 
     request: AnyRequest
@@ -264,7 +265,9 @@ def prepare(services: Services, request: AnyRequest, *, is_row: bool = False) ->
     # Long answers take time to check, so this is done before the unit of work
     grounding = grounding_reader(normal)(normal.answer) if isinstance(normal, EvaluateAnswer) else None
     files = attachments.rows_of(request.attachments)
-    return Ready(normal, digest, warnings_of(services, normal), grounding, files, template_of(services, normal))
+    return Ready(
+        normal, digest, warnings_of(services, normal), grounding, files, unstored_template_of(services, normal)
+    )
 
 
 def _store_in_group(services: Services, ready: Ready, row: Mapping[str, Any]) -> JobRecord | None:

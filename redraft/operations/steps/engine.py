@@ -14,9 +14,9 @@ from redraft.providers.shared.transport import CALLS_LOOP
 T = TypeVar("T")
 
 DATABASE_CONNECTIONS = 4
-# More threads than connections, because a thread that waits for a group commit holds no connection. This is also the
-# maximum number of steps in a group
-QUICK_THREADS = 12
+# Fewer threads contend less with the event loop for the interpreter's lock. This is also the maximum number of steps in
+# a group commit
+QUICK_THREADS = 4
 # Steps in these threads wait for child processes most of the time
 _SLOW_THREADS = 64
 # No code on the event loop may block, so a loop that gives no answer for this long is frozen

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from redraft.errors import Conflict, Invalid
 from redraft.operations.admin.generator_templates import delete_template, save_template
 from redraft.prompts.template_files import SHORT, STANDARD, built_in_templates, load_templates
+from redraft.storage.admin.generator_templates import find
 from tests.operations.driving import Driver
 
 BUNDLED = "local:smollm2-135m"
@@ -34,6 +36,21 @@ def test_an_own_model_file_has_the_standard_template(make_driver: Callable[..., 
     driver = make_driver(local_model=tmp_path / "own.gguf")
     (tmp_path / "own.gguf").touch()
     assert driver.job(driver.submit(model=BUNDLED)).request["generator_template"] is None
+
+
+def test_only_the_first_job_stores_the_version_of_a_file(driver: Driver):
+    driver.submit(generator_template=STANDARD)
+    statements: list[str] = []
+
+    @event.listens_for(driver.services.database.engine, "before_cursor_execute")
+    def note(_connection: object, _cursor: object, text: str, *_: object) -> None:  # pyright: ignore[reportUnusedFunction]
+        statements.append(text)
+
+    driver.submit(generator_template=STANDARD)
+    assert not [each for each in statements if "INSERT INTO generator_templates" in each]
+    with driver.services.database.read() as connection:
+        name, _, version = REFERENCES[STANDARD].partition("@")
+        assert find(connection, name, version) is not None
 
 
 @pytest.mark.parametrize("name", [STANDARD, SHORT])
