@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 from uuid import uuid4
@@ -34,6 +34,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 @dataclass(frozen=True, slots=True)
 class Delta:
     """A piece of an answer that a model is generating. It is sent only to clients that watch the job.
@@ -53,7 +56,8 @@ class Delta:
 
     def encode(self) -> str:
         """Return the delta as JSON in ASCII, since UTF-8 cannot encode lone surrogates."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        # Faster than `asdict`, which copies each value: a worker may publish thousands of deltas a second
+        return _encode({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def decode(cls, payload: bytes) -> Self | None:

@@ -8,11 +8,11 @@ from redraft.messages import Delta
 from redraft.operations.calls.model_calls import Slot
 from redraft.queue import Queue
 
-_PAUSE_S = 0.05
+_PAUSE_S = 0.1
 
 
 class DeltaPublisher:
-    """Joins pieces of text and publishes them about twenty times a second. Lost pieces are not sent again.
+    """Joins pieces of text and publishes them about ten times a second. Lost pieces are not sent again.
 
     The pieces are cleaned like the stored answer, so that the joined pieces equal it. An empty piece removes all
     earlier pieces.

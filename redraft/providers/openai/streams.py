@@ -15,6 +15,7 @@ from redraft.providers.shared.replies import (
 )
 
 _CONCATENATED = frozenset({"refusal", "reasoning", "reasoning_content", "thinking"})
+_NOT_IN_CHOICE = frozenset({"delta", "index"})
 _NOT_IN_HEAD = frozenset({"choices", "usage", "object"})
 
 
@@ -66,7 +67,7 @@ class OpenAIChunks:
         return body if self._usage is None else {**body, "usage": self._usage}
 
     def _take_choice(self, choice: Mapping[str, Any]) -> str:
-        known = {key: value for key, value in choice.items() if key != "delta" and has_reason(value)}
+        known = {key: value for key, value in choice.items() if key not in _NOT_IN_CHOICE and has_reason(value)}
         self._choice |= {"index": 0, **known}
         piece = ""
         for name, value in object_of(choice.get("delta")).items():

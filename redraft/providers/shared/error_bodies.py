@@ -173,14 +173,20 @@ def _seconds(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit.lower()] for number, unit in parts)
 
 
+# `json.loads` with a parameter would build a decoder for each chunk of a stream
+_decode = json.JSONDecoder(parse_constant=lambda _name: None).decode
+
+
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON. NaN and Infinity become null, because the databases cannot store them as JSON.
 
     Raises:
         ValueError: if the text is no JSON, or is nested too deeply.
     """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
     try:
-        return json.loads(text, parse_constant=lambda _name: None)
+        return _decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
