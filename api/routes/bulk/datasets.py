@@ -106,7 +106,7 @@ class Upload:
 
     async def answer(self) -> Response:
         query, context = self.query, self.context
-        # The check comes before the body is read, because it refuses bodies of other types
+        # The format is checked before the body is read, so that a body of another type is refused at once
         media_format = uploads.format_of(self.request)
         options: dict[str, Any] = {"file_format": query.format or media_format}
         with _pointing_into_the_query():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from redraft.domain.grounding.observations import RankReport, RankShare
     from redraft.operations.evaluation.observations import ObservationFilter
 
-app = options.Group("Report how often accepted answers cite the sources of each rank. The default command is `ranks`.")
+app = options.Group("Report which ranks of sources answers cite. The default command is `ranks`.")
 
 _NONE_YET = (
     "No observations yet. One is stored when an answer is accepted and its sources have a relevance_score:\n"

@@ -19,7 +19,10 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the fil
 
 @app.add("list")
 def list_all(*, as_json: options.AsJson = False) -> None:
-    """List the built-in templates, those in REDRAFT_TEMPLATES_DIR and the saved ones, each with its current version."""
+    """List the templates, each with its current version.
+
+    Templates are built in, in REDRAFT_TEMPLATES_DIR, or saved in the database.
+    """
     from redraft.operations.template_lookup import list_templates
 
     with sessions.opened() as services:

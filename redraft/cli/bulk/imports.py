@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from redraft.importing.outcomes import Finding, Imported
 
 app = typer.Typer(
-    help="Turn evals of other programs into datasets and settings for `redraft eval`.",
+    help="Convert evals of other programs to datasets and settings.",
     rich_markup_mode=None,
     no_args_is_help=True,
 )
@@ -78,7 +78,9 @@ def openai_evals(
     visible: Visible = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Import an eval of OpenAI's Evals API: its graders, runs, items and results. Nothing is fetched or executed.
+    """Import an eval of OpenAI's Evals API.
+
+    The import reads graders, runs, items and results. Nothing is fetched or executed.
 
     Exit codes: 0 everything is carried over; 2 wrong usage, or the files cannot be read; 5 there is no such file;
     6 some parts are left out, and listed.
@@ -100,9 +102,9 @@ def promptfoo(
     visible: Visible = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Import a configuration of promptfoo: its prompts, providers, tests and assertions.
+    """Import a configuration of promptfoo.
 
-    Nothing is fetched or executed.
+    The import reads prompts, providers, tests and assertions. Nothing is fetched or executed.
 
     Exit codes: 0 everything is carried over; 2 wrong usage, or the files cannot be read; 5 there is no such file;
     6 some parts are left out, and listed.

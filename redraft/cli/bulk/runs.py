@@ -8,7 +8,7 @@ from redraft.cli import options, output
 from redraft.cli.backends import opening
 from redraft.cli.bulk import bulk_options, schedules
 
-app = options.Group("List, show, cancel, resume, export, schedule and delete bulk runs. The default command is `list`.")
+app = options.Group("List, show, change and schedule bulk runs. The default command is `list`.")
 
 app.add_typer(schedules.app, name="schedule")
 

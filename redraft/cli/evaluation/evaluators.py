@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from redraft.domain.probes.report import ProbeResult
     from redraft.operations.bulk.dataset_checks import DatasetCheck
 
-app = options.Group("Test evaluators with built-in probes, and tune them by people's ratings.")
+app = options.Group("Test evaluators with built-in probes, and tune evaluators.")
 
 _ROWS_SHOWN = 5
 

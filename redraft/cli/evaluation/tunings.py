@@ -53,11 +53,12 @@ def tune(  # noqa: PLR0913 - one parameter per option
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draft examples, or a threshold, from people's ratings of an evaluator, and validate the draft.
+    """Draft a tuning from people's ratings, and validate the draft.
 
-    A draft changes nothing until `redraft evaluators adopt`. The command first prints the examples, the maximum number
-    of calls and the maximum cost. The validation is a run that evaluates each rated answer twice: without examples, and
-    with examples from other tasks.
+    A tuning consists of examples for the evaluator's prompt, or of a score threshold. A draft changes nothing until
+    `redraft evaluators adopt`. The command first prints the examples, the maximum number of calls and the maximum
+    cost. The validation is a run that evaluates each rated answer twice: without examples, and with examples from
+    other tasks.
 
     Exit codes: 0 success; 1 error; 2 wrong usage, or too few ratings; 6 some evaluations failed; 130 interrupted.
     """

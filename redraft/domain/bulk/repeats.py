@@ -7,7 +7,7 @@ from math import comb
 from redraft.domain.bulk.outcomes import ItemOutcome, by_row
 from redraft.domain.statistics.estimates import Estimate, clustered_share, share
 
-# Reports show each k up to this number. Above it, they show only the values of the next line, and the largest k
+# Reports show each k up to this number. Of the larger k, they show only the values of the next line and the largest
 _ALL_UP_TO = 5
 _LARGE_KS = (10, 20, 50)
 _FLAKY_LISTED = 20
@@ -18,7 +18,7 @@ class PassAtK:
     """The chance that a row passes in at least one (pass@k) and in all (pass^k) of `k` repeats."""
 
     k: int
-    rows: int  # The number of rows with at least `k` evaluated repeats, from which both are estimated
+    rows: int  # The number of rows with at least `k` evaluated repeats, from which both chances are estimated
     pass_at_k: Estimate | None
     pass_hat_k: Estimate | None
 
@@ -80,8 +80,8 @@ def _ks(most: int) -> list[int]:
 def _pass_at(k: int, tallies: Sequence[tuple[int, int]]) -> PassAtK:
     """Estimate pass@k and pass^k without bias, from all choices of k repeats (Chen et al. 2021; Yao et al. 2024).
 
-    A row with n repeats has the weight n / k, the number of separate groups of k repeats. So k = 1 would give the
-    pass rate.
+    A row with n repeats has the weight n / k, the number of separate groups of k repeats. With these weights, the
+    result for k = 1 is the pass rate.
     """
     usable = [(accepted, evaluated) for accepted, evaluated in tallies if evaluated >= k]
     some = [(1 - comb(n - passed, k) / comb(n, k), n / k) for passed, n in usable]

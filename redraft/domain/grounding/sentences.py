@@ -27,7 +27,7 @@ _PARTICLES = "とっだでのはがをにも、，；。"
 # Korean suffixes after a quotation ("said so"), which continue the sentence.
 _KOREAN_QUOTATIVES = ("라고", "이라고", "라는", "이라는", "라며", "라면서", "하고")
 # `「はい。」「いいえ。」の二つ` is one sentence about both quotations.
-# After `と` the rest may concern only the last quotation.
+# After `と`, the rest of the sentence may be about the last quotation only.
 _MORE_QUOTATIONS = lazy_pattern("(?:「[^」]{0,300}」|『[^』]{0,300}』)+(?=[のがはをも])")
 # A longer quotation is split into its sentences, because it may contain several statements.
 _QUOTE_CHARS_MAX = 300
@@ -209,7 +209,7 @@ def _kind(masked: str, start: int, end: int, block: Block, *, is_final: bool) ->
 
 
 def _is_bold_prose(content: str) -> bool:
-    """Whether a bold line is prose. Only a short bold line is a heading, in which only numbers are checked."""
+    """Whether a bold line is prose. Only a short bold line is a heading. In a heading, only numbers are checked."""
     found = _BOLD_LINE.fullmatch(content)
     if not found or content.rstrip("*_ ")[-1:] in {":", "\uff1a"}:
         return False

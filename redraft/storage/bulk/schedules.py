@@ -103,7 +103,7 @@ def list_unchecked(connection: Connection) -> list[TickRecord]:
 
 
 def run_before(connection: Connection, tick: TickRecord) -> str | None:
-    """Return the last earlier run of the schedule that finished all its items."""
+    """Return the latest earlier run of the schedule that finished all its items."""
     query = (
         select(runs.c.id)
         .join(schedule_ticks, schedule_ticks.c.run_id == runs.c.id)
