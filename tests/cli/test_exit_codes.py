@@ -134,6 +134,8 @@ def test_ctrl_c_cancels_and_prints_the_best_so_far(office: Shell, provider: Mode
     assert "Traceback" not in ask.stderr
     job = office.run("jobs", "show", ask.stderr.partition("jobs continue ")[2].split()[0], "--json").data
     assert (job["status"], job["stop_reason"]) == ("canceled", "canceled")
+    calls = office.run("jobs", "calls", job["id"], "--json").data["data"]
+    assert f" · {len(calls)} calls · " in ask.stderr
 
 
 def test_ctrl_c_while_watching_leaves_the_job_alone(office: Shell, provider: ModelServer) -> None:

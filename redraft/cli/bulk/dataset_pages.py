@@ -1,5 +1,6 @@
 """Prints datasets and the results of file checks on stdout, as tables and pages."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from redraft.cli.output import NONE
 from redraft.datasets.columns import shown
 from redraft.domain.bulk.phrases import count, format_names
 from redraft.domain.jobs.requests import GenerateAnswer, dump
+from redraft.domain.jobs.rubric_lines import write_rubric
 from redraft.operations.bulk.dataset_checks import DatasetCheck
 from redraft.operations.bulk.datasets import Dataset, DatasetItem
 
@@ -112,5 +114,11 @@ def _sample(sample: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields that the row or the run sets, except fields with their default value."""
     usual = dump(GenerateAnswer(instruct="-", eval_crit="-"))
     for field, value in sample.items():
-        if field != "line" and value is not None and value != usual.get(field):
-            yield f"  {field}: {output.one_line(str(value), 160)}", ""
+        if field == "line" or value is None or value == usual.get(field):
+            continue
+        if field == "rubric":
+            yield "  rubric:", ""
+            yield from ((f"    {output.one_line(line, 160)}", "") for line in write_rubric(value).splitlines())
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"  {field}: {output.one_line(text, 160)}", ""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _LATE_WARNINGS = frozenset(
     {"overfit_suspected", "audit_failed", "finish_reason_unknown", "schema_not_enforced", "parameter_not_sent"}
 )
+_ABORT_S, _POLL_S = 5.0, 0.05
 _CONTINUABLE = RETRYABLE_CODES | {"budget_exhausted", "deadline_exceeded", "worker_lost"}
 
 
@@ -156,9 +157,16 @@ def wait_for(backend: "Backend", begin: Callable[[], tuple[str, int]], wait: Wai
             return Exit.INTERRUPTED
         backend.cancel_job(job_id)
         output.say(f"Canceled. Continue it with: redraft jobs continue {job_id}", "yellow")
-    # The embedded worker has already ended, so the usage includes its last calls
+    _await_calls(backend, job_id)
     _print_result(backend, job_id, wait, time.monotonic() - started_at)
     return Exit.INTERRUPTED
+
+
+def _await_calls(backend: "Backend", job_id: str) -> None:
+    """Wait until the aborted calls of a canceled job count in its usage, or until a worker takes too long for this."""
+    give_up_at = time.monotonic() + _ABORT_S
+    while time.monotonic() < give_up_at and any(call.status == "started" for call in backend.list_calls(job_id)):
+        time.sleep(_POLL_S)
 
 
 @contextmanager

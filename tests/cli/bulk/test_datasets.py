@@ -45,6 +45,16 @@ def test_a_check_as_json_counts_calls_and_cost_at_most(shell: Shell) -> None:
     assert float(done.data["cost_max_usd"]) > 0
 
 
+def test_a_check_shows_each_criterion_of_a_row_on_a_line(shell: Shell) -> None:
+    rubric = [{"id": "kind", "text": "Is kind.", "weight": 2}, {"id": "a", "text": "Names " + "a city, " * 9 + "too."}]
+    row = {"instruct": "Why?", "rubric": rubric, "metadata": {"team": "größer"}}
+    file = write("rows.jsonl", json.dumps(row) + "\n")
+    lines = shell.run("datasets", "check", file).out.splitlines()
+    at = lines.index("  rubric:")
+    assert lines[at + 1 : at + 3] == ["    #kind *2 Is kind.", f"    #a {rubric[1]['text']}"]
+    assert '  metadata: {"team": "größer"}' in lines
+
+
 def test_a_check_counts_what_checks_candidates_and_judges_make_of_it(shell: Shell) -> None:
     def calls(*options: str) -> int:
         return shell.run("datasets", "check", rows_file(1), "--iter-max", "1", "--json", *options).data["calls_max"]
