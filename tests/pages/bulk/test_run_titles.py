@@ -36,3 +36,12 @@ def test_an_unfinished_run_says_that_no_worker_is_alive(reader: Reader, services
     assert "No worker is alive." in reader.go(f"/runs/{run.id}").text
     beat(services)
     assert "No worker is alive." not in reader.go(f"/runs/{run.id}").text
+
+
+def test_a_row_without_an_id_is_headed_by_its_question(reader: Reader, services: Services, model_server: ModelServer):
+    driver = Driver(services)
+    lines = b'{"custom_id": "own", "instruct": "Which river?"}\n{"instruct": "Why is the sky blue?"}\n'
+    old, new = (work_off(driver, start(driver, lines, name=name)) for name in ("old", "new"))
+    page = reader.go(f"/runs/compare?baseline={old.id}&run={new.id}")
+    assert set(page.texts("tbody/tr/th/a", page.region("Rows side by side"))) == {"own", "Why is the sky blue?"}
+    assert reader.click("Why is the sky blue?").texts("h1") == ["Why is the sky blue?"]
