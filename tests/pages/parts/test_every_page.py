@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from tests.pages.accessibility import Axe
 from tests.pages.page_states import SETTINGS, States, add_states
@@ -63,6 +63,12 @@ class Tour:
         self._scheme, self._size = "", {}
         self._show_as(*self._looks[0])
         self.found: list[str] = []
+        page.on("console", self._note_policy)
+
+    def _note_policy(self, said: ConsoleMessage) -> None:
+        """Note what the policy of the page has refused, also where it sends no event."""
+        if "Content Security Policy" in said.text:
+            self.found.append(f"{self._page.url}: {said.text}")
 
     def go(self, name: str, path: str, prepare: Callable[[Page], object] | None = None) -> None:
         page = self._page
