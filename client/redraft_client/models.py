@@ -272,6 +272,7 @@ class CriterionRate(ResponseModel):
     first: Estimate | None = None
     returned: Estimate | None = None
     texts: int = 1
+    weight: float | None = 1.0
 
 
 class CriterionRow(ResponseModel):
@@ -565,6 +566,7 @@ class ItemCriterion(ResponseModel):
     text: str
     first: bool | None = None
     returned: bool | None = None
+    weight: float = 1.0
 
 
 class ItemOutcome(ResponseModel):

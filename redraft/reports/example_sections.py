@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redraft.domain.bulk.examples import Attempt, Example, Excerpt, Gap, lowest_scores
+from redraft.domain.bulk.examples import Attempt, Example, Excerpt, Gap, losses, lowest_scores
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, format_share
 from redraft.domain.bulk.repeats import Repeats
@@ -67,6 +67,8 @@ def hurt(tables: RunTables) -> Section | None:
     if not examples:
         return None
     words = "Answers that scored lower than an earlier one. If none is marked as returned, a later one was."
+    if (rows := len(losses(tables.items))) > len(examples):
+        words += f" {len(examples)} of {rows} rows are shown."
     return Section("hurt", "Where a revision was worse", (words,), examples=_shown(examples))
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, format_names, format_share
 from redraft.domain.bulk.run_statistics import Costs, Counts, CriterionRate, HumanAgreement, RunReport
 from redraft.domain.bulk.uplift import IterationYield
@@ -14,6 +15,7 @@ from redraft.reports.wording import DASH, number
 
 _STATES = ("succeeded", "invalid", "failed", "canceled", "running", "queued")
 _CRITERIA_SHOWN = 20
+_ACCEPTED_SHOWN = 10
 _BY_ROW = "by row"
 _INTERVAL = "95 % interval"
 _COLUMNS = (
@@ -35,6 +37,7 @@ def run_report(tables: RunTables) -> Report:
         _loop(report),
         _iterations(report.uplift.iterations),
         _criteria(report.criteria),
+        _accepted_without(tables.items),
         example_sections.lowest(tables),
         example_sections.helped(tables),
         example_sections.hurt(tables),
@@ -212,10 +215,12 @@ def _iterations(yields: Sequence[IterationYield]) -> Section | None:
 def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
     if not rates:
         return None
+    has_weights = any(rate.weight != 1 for rate in rates)
     rows = tuple(
         (
             rate.id,
             _text_of(rate),
+            *((_weight(rate),) if has_weights else ()),
             f"{number(rate.not_met)} of {number(rate.judged)}",
             wording.share(rate.first),
             wording.share(rate.returned),
@@ -228,8 +233,30 @@ def _criteria(rates: Sequence[CriterionRate]) -> Section | None:
         words += " Of several texts of a criterion, the one that most answers do not meet is shown."
     if len(rates) > len(rows):
         words += f" {len(rows)} of {len(rates)} criteria are shown."
-    headers = ("Criterion", "Text", "Not met", "Met at first", "Met at the end", _INTERVAL)
+    weights = ("Weight",) if has_weights else ()
+    headers = ("Criterion", "Text", *weights, "Not met", "Met at first", "Met at the end", _INTERVAL)
     return Section("criteria", "Criteria", (words,), (Table("Answers by criterion", headers, rows, numeric=False),))
+
+
+def _weight(rate: CriterionRate) -> str:
+    return "differs by row" if rate.weight is None else f"{rate.weight:g}"
+
+
+def _accepted_without(items: Sequence[ItemOutcome]) -> Section | None:
+    """List accepted answers that do not meet a criterion, the lowest score first."""
+    found = [(item, [each.id for each in item.criteria if each.returned is False]) for item in items]
+    found = [(item, missed) for item, missed in found if item.is_accepted and missed]
+    if not found:
+        return None
+    found.sort(key=lambda each: (each[0].final_score or 0, each[0].custom_id, each[0].repeat))
+    rows = tuple(
+        (example_sections.item_name(item), wording.score(item.final_score), format_names(missed))
+        for item, missed in found[:_ACCEPTED_SHOWN]
+    )
+    words = f"{count(len(found), 'item')}. The lowest scores come first."
+    words += f" {len(rows)} of them are listed." if len(rows) < len(found) else ""
+    table = Table("Lowest scores", ("custom_id", "Score", "Not met"), rows, numeric=False)
+    return Section("accepted", "Accepted, although a criterion is not met", (words,), (table,))
 
 
 def _text_of(rate: CriterionRate) -> str:

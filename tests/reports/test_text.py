@@ -5,7 +5,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from redraft.domain.bulk.outcomes import ItemOutcome
+from redraft.domain.bulk.examples import Examples
+from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
 from redraft.reports.text import print_report, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
@@ -212,3 +213,24 @@ def test_a_row_that_brings_its_answer_meets_no_iteration_limit():
     missed = looped("a", 0.4, stop_reason="iteration_limit")
     lines = _lines(render_text(run_tables([missed, replace(missed, custom_id="b", only_evaluates=True)])))
     assert {"iteration limit 1", "not accepted 1"} <= set(lines)
+
+
+def test_accepted_answers_that_miss_a_criterion_are_listed_and_weights_shown():
+    kind, short = (
+        ItemCriterion("kind", "It is kind.", True, True, weight=3),
+        ItemCriterion("short", "Short.", False, False),
+    )
+    accepted = [looped(f"a{n:02}", 0.8 + n / 100, criteria=(kind, short)) for n in range(11)]
+    missed = looped("below", 0.2, criteria=(kind, short))
+    lines = _lines(render_text(run_tables([missed, *accepted])))
+    assert "11 items. The lowest scores come first. 10 of them are listed." in lines
+    assert lines[lines.index("custom_id Score Not met") + 1].startswith("a00 0.80 short")
+    assert any(line.startswith("Criterion Text Weight Not met") for line in lines)
+    assert any(line.startswith("kind It is kind. 3 0 of 12") for line in lines)
+
+
+def test_examples_say_of_how_many_rows_they_are():
+    items = [looped(f"r{n}", 0.7, 0.3, final_score=0.7, best_iteration=1) for n in range(4)]
+    text = render_text(replace(run_tables(items), examples=Examples(hurt=EXAMPLES.hurt * 3)))
+    assert "3 of 4 rows are shown." in " ".join(_lines(text))
+    assert "rows are shown" not in render_text(replace(run_tables(items[:1]), examples=Examples(hurt=EXAMPLES.hurt)))

@@ -78,7 +78,7 @@ def _report(services: Services, run_id: str) -> tuple[Markup, list[tuple[str, st
     def error(code: str) -> str:
         return _link(items, error_code=code)
 
-    links = {"criteria": criterion, "errors": error, "lowest": row, "helped": row, "hurt": row}
+    links = {"criteria": criterion, "errors": error, "accepted": row, "lowest": row, "helped": row, "hurt": row}
     body = render_body(tables, links)
     return body, [(section.key, section.title) for section in run_report(tables).sections]
 

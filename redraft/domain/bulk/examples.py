@@ -92,11 +92,19 @@ class Choices:
 
 def choose_examples(items: Sequence[ItemOutcome]) -> Choices:
     """Choose the items to show, at most one repeat of each row."""
-    read = [item for item in items if item.has_verdict and item.best_iteration is not None]
-    gains = [(-_gain(item), Choice(item, (1, item.best_iteration or 1))) for item in read if _gain(item) > SAME]
-    losses = [found for item in read if (found := _loss(item))]
+    read = _answered(items)
     lowest = (Choice(item, (item.best_iteration or 1,)) for item in lowest_scores(read)[:SHOWN])
-    return Choices(tuple(lowest), _most(gains, SHOWN), _most(losses, HURT_SHOWN))
+    gains = _ranked((-_gain(item), Choice(item, (1, item.best_iteration or 1))) for item in read if _gain(item) > SAME)
+    return Choices(tuple(lowest), tuple(gains[:SHOWN]), tuple(losses(read)[:HURT_SHOWN]))
+
+
+def losses(items: Iterable[ItemOutcome]) -> list[Choice]:
+    """Return the items with a revision that scored lower, the worst first, at most one repeat of each row."""
+    return _ranked(found for item in _answered(items) if (found := _loss(item)))
+
+
+def _answered(items: Iterable[ItemOutcome]) -> list[ItemOutcome]:
+    return [item for item in items if item.has_verdict and item.best_iteration is not None]
 
 
 def lowest_scores(items: Iterable[ItemOutcome]) -> list[ItemOutcome]:
@@ -109,13 +117,12 @@ def lowest_scores(items: Iterable[ItemOutcome]) -> list[ItemOutcome]:
     return list(rows.values())
 
 
-def _most(ranked: list[tuple[float, Choice]], limit: int) -> tuple[Choice, ...]:
-    """Return the choices with the lowest ranks, at most one of each row."""
-    ranked.sort(key=lambda each: (each[0], each[1].item.custom_id, each[1].item.repeat))
+def _ranked(choices: Iterable[tuple[float, Choice]]) -> list[Choice]:
+    """Return the choices with the lowest numbers first, at most one of each row."""
     rows: dict[str, Choice] = {}
-    for _, choice in ranked:
+    for _, choice in sorted(choices, key=lambda each: (each[0], each[1].item.custom_id, each[1].item.repeat)):
         rows.setdefault(choice.item.custom_id, choice)
-    return tuple(rows.values())[:limit]
+    return list(rows.values())
 
 
 def _gain(item: ItemOutcome) -> float:

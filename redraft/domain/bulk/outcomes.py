@@ -22,6 +22,7 @@ class ItemCriterion:
     text: str  # What must hold; the id if the criterion has no text
     first: bool | None = None  # The best answer of iteration 1
     returned: bool | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ class CriterionRate:
     first: Estimate | None  # The share of first answers that meet it
     returned: Estimate | None  # The share of returned answers that meet it
     texts: int = 1  # The number of different texts
+    weight: float | None = 1.0  # None if rows give it different weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,9 @@ def rate_criteria(items: Iterable[ItemOutcome]) -> tuple[CriterionRate, ...]:
         first = [(row, each.first) for row, each in group if each.first is not None]
         not_met = sum(not met for _, met in returned)
         shares = _share_met(first), _share_met(returned)
-        rates.append(CriterionRate(name, text, len(returned), not_met, *shares, len(texts)))
+        weights = {each.weight for _, each in group}
+        weight = weights.pop() if len(weights) == 1 else None
+        rates.append(CriterionRate(name, text, len(returned), not_met, *shares, len(texts), weight))
     return tuple(sorted(rates, key=lambda rate: (-rate.not_met / max(1, rate.judged), -rate.not_met)))
 
 

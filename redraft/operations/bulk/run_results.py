@@ -243,7 +243,12 @@ def _criteria(verdicts: Sequence[Mapping[Any, Any]], best_iteration: int | None)
         )
     )
     return tuple(
-        ItemCriterion(name, statement(each), *(side.get(name, {}).get("passed") for side in (first, returned)))
+        ItemCriterion(
+            name,
+            statement(each),
+            *(side.get(name, {}).get("passed") for side in (first, returned)),
+            weight=each["weight"],
+        )
         for name, each in (first | returned).items()
     )
 

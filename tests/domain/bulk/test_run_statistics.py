@@ -233,3 +233,11 @@ def test_a_criterion_whose_text_differs_by_row_is_one_criterion():
     [rate] = rate_criteria(items)
     assert (rate.id, rate.text, rate.texts) == ("right", "Names 0.", 59)
     assert (rate.judged, rate.not_met) == (60, 20)
+
+
+def test_a_criterion_has_a_weight_if_all_rows_give_it_the_same():
+    def weights(*given: float) -> list[float | None]:
+        items = [looped(str(n), 0.9, criteria=(ItemCriterion("a", "a", weight=each),)) for n, each in enumerate(given)]
+        return [rate.weight for rate in rate_criteria(items)]
+
+    assert (weights(2, 2), weights(1, 2)) == ([2], [None])

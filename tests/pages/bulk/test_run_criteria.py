@@ -63,10 +63,13 @@ def test_the_report_names_the_criterion_that_most_answers_do_not_meet(
     page = reader.go(f"/runs/{run.id}")
     [section] = page.all("section[h2='Criteria']")
     assert [[text_of(cell) for cell in row][:5] for row in page.all("tbody/tr", section)] == [
-        ["vivid", "TEXT-vivid", "1 of 2", "50.0 %", "50.0 %"],
-        ["river", "TEXT-river", "0 of 2", "50.0 %", "100.0 %"],
-        ["rude", "it must not be true that: TEXT-rude", "0 of 2", "100.0 %", "100.0 %"],
+        ["vivid", "TEXT-vivid", "1", "1 of 2", "50.0 %"],
+        ["river", "TEXT-river", "8", "0 of 2", "50.0 %"],
+        ["rude", "it must not be true that: TEXT-rude", "-1", "0 of 2", "100.0 %"],
     ]
+    [accepted] = page.all("section[h2='Accepted, although a criterion is not met']")
+    assert [[text_of(cell) for cell in row] for row in page.all("tbody/tr", accepted)] == [["r0", "0.88", "vivid"]]
+    assert page.texts("tbody/tr/th/a", accepted) == ["r0"]
     # Only a criterion that failed is a link to the items
     assert page.texts("tbody/tr/th/a", section) == ["vivid"]
     items = reader.click("vivid")
