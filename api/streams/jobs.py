@@ -85,7 +85,7 @@ def frame(events: Sequence[Event]) -> bytes:
 
 
 # The frame is cached, because all watchers of a job get the same frame. `at` is a separate argument, because equal
-# deltas may differ in it, and the cache must not mix them
+# deltas may differ in `at`, and the cache must not mix them
 @lru_cache(maxsize=1024)
 def _delta_frame(delta: Delta, at: str) -> bytes:
     data = {"message": f"Iteration {delta.iteration} is being generated.", **asdict(delta), "at": at}

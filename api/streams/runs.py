@@ -47,7 +47,7 @@ def _frame(run: Run) -> bytes:
     at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     data = {"message": say_progress(run), "at": at, **run.model_dump(mode="json", include=_FIELDS)}
     kind = "done" if has_ended else "run.progress"
-    # Only the last event has an id. A browser that reconnects sends it, and gets 204 instead of the same event again
+    # Only the last event has an id. A browser that reconnects sends this id, and gets 204 instead of the event
     return format_sse_event(id=str(run.version) if has_ended else None, event=kind, data_str=json.dumps(data))
 
 

@@ -63,7 +63,7 @@ def rules_of(job: JobRecord, request: AnyRequest, profiles: Profiles) -> Rules:
         strategy=request.revision.strategy,
         start_from=request.revision.start_from,
         prefers_latest=prefers_latest,
-        # A speculative answer lacks the latest feedback, so the next one may still differ
+        # A speculative answer lacks the latest feedback, so the next answer may still differ
         unchanged_patience=2 if overlaps(request) else 1,
     )
 

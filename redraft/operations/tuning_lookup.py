@@ -16,10 +16,10 @@ from redraft.storage.engine.unit_of_work import Database
 NO_TUNING = "none"
 _KNOWN_MAX = 256
 
-# The examples of the tunings that each database contains. They never change
+# The examples of the tunings that each database contains. The examples of a tuning never change
 _known: WeakKeyDictionary[Database, dict[str, tuple[EvaluatorExample, ...]]] = WeakKeyDictionary()
 
-# By evaluator and profile: the time of the last search, and the adopted tuning. Each submission needs it
+# By evaluator and profile: the time of the last search, and the adopted tuning. Each submission needs this tuning
 _adopted_before: WeakKeyDictionary[Database, dict[tuple[str, str], tuple[float, TuningRecord | None]]] = (
     WeakKeyDictionary()
 )
@@ -63,7 +63,7 @@ def _adopted(services: Services, evaluator: str, profile: str) -> TuningRecord |
 
 
 def forget_adopted(services: Services) -> None:
-    """Find adopted tunings anew, because one was adopted or reverted in this process."""
+    """Search adopted tunings again, because a tuning was adopted or reverted in this process."""
     _adopted_before.pop(services.database, None)
 
 

@@ -53,7 +53,7 @@ def render_run(run: Run, status: int = 200, **headers: str) -> Response:
     responses={
         202: {"description": "The run is stored, and its first items are started."},
         200: {"description": "A replay of an earlier request with the same Idempotency-Key.", "model": Run},
-        # The body names the dataset, so the path does not show that 404 is possible
+        # The path has no id, but 404 is possible, because the body names the dataset
         **problems_of(404),
     },
 )

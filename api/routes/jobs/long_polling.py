@@ -27,7 +27,7 @@ async def get_wait_s(
     ] = None,
 ) -> int:
     """Return N of `Prefer: wait=N`, or 0 without this header."""
-    # RFC 7240 prescribes that a server ignores preferences it does not understand
+    # RFC 7240 prescribes that a server ignores preferences that it does not understand
     found = _WAIT.search(prefer or "")
     if found is None:
         return 0

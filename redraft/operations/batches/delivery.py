@@ -89,7 +89,7 @@ class BatchDelivery:
             self._handle_error(batch, error)
 
     def _ask(self, endpoint: BatchEndpoint, batch: BatchRecord) -> ProviderBatch | None:
-        """Return the batch as the provider reports it. None if this function has ended its calls without results."""
+        """Return the batch as the provider reports it. None if this function has ended the calls without results."""
         if batch.provider_batch_id is None:
             found = submission.submit(self._services, endpoint, batch)
             if found is None:

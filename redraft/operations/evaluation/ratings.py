@@ -58,7 +58,7 @@ def rate(services: Services, job_id: str, number: int, body: RateEvaluation, rat
     """
     with services.database.write() as connection:
         found = ratings.lock_evaluations(connection, job_id, number)
-        # The check reads all iterations. An evaluation already shows that its iteration exists
+        # The check is slow, because it reads all iterations. An evaluation already shows that its iteration exists
         if all(each.evaluation_id is None for each in found):
             _ensure_iteration(connection, job_id, number)
         evaluation = _choose(found, body)

@@ -43,7 +43,7 @@ _FILE = "rated-answers.jsonl"
 
 
 class Tuning(Resource):
-    """Examples or a threshold for an evaluator, and how well it agrees with people without and with this tuning.
+    """Examples or a threshold for an evaluator, and its agreement with people without and with this tuning.
 
     `profile_version` is the version of the profile with these examples.
     """
@@ -198,9 +198,9 @@ def adopt(services: Services, tuning_id: str) -> Tuning:
 
 
 def revert(services: Services, tuning_id: str) -> Tuning:
-    """Stop using an adopted tuning. The tuning that was adopted before it is used again.
+    """Stop using an adopted tuning. The tuning that was adopted before this tuning is used again.
 
-    Raises NotFound if there is no such tuning, and Conflict if it is not in use.
+    Raises NotFound if there is no such tuning, and Conflict if the tuning is not in use.
     """
     with services.database.write() as connection:
         record = _find(connection, tuning_id)

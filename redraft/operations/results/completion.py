@@ -45,7 +45,7 @@ def item_changes(job: JobRecord, values: Mapping[str, Any]) -> list[Change]:
 def announce(services: Services, job: JobRecord, *, has_ended: bool) -> None:
     """Notify the clients that wait for a job. If it has ended, export its trace. The caller has committed.
 
-    If an item of a run has ended, the scheduler of this process starts the next one.
+    If an item of a run has ended, the scheduler of this process starts the next item.
     """
     services.queue.wake(job.id)
     if has_ended and job.run_id is not None:

@@ -14,7 +14,7 @@ from redraft.errors import Invalid
 
 # Name, number of values, first value
 _FIELDS = (("minute", 60, 0), ("hour", 24, 0), ("day of the month", 31, 1), ("month", 12, 1), ("day of the week", 7, 0))
-# 29 February can be eight years away
+# The next 29 February can be eight years away, as from 1896 to 1904
 _DAYS_MAX = 366 * 8
 
 

@@ -1,8 +1,8 @@
 """The step `evaluate` with `evaluation.when: overlap`: it also generates the next iteration, before the verdict.
 
 The speculative calls have slots of their own, so no other step uses their replies. If the loop continues, this step
-also stores their answers as the next iteration. If the loop ends, they are aborted. If they fail, the step `generate`
-follows as usual.
+also stores their answers as the next iteration. If the loop ends, the speculative calls are aborted. If they fail, the
+step `generate` follows as usual.
 """
 
 from collections.abc import Sequence

@@ -113,7 +113,7 @@ def worker_lost(job: JobRecord, calls: int) -> Event:
 def thinking(step: StepContext, current: Sequence[IterationRecord], *, is_written: bool = False) -> Event:
     """Return the reason for another iteration, from the findings about the answers of the current iteration.
 
-    With `is_written`, the answers of that iteration were written during the evaluation of the current ones.
+    With `is_written`, the answers of that iteration were written during the evaluation of the current answers.
     """
     strategy = step.request.revision.strategy if isinstance(step.request, GenerateAnswer) else "revise"
     kind, data = event(

@@ -1,6 +1,6 @@
 """The sweeper: notifies workers of due steps again, isolates suspects, and ends jobs that must not continue.
 
-Every worker runs it on a timer; several may run at the same time.
+Every worker runs the sweeper on a timer. Several sweeps may run at the same time.
 """
 
 from collections.abc import Callable

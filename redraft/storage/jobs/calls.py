@@ -152,7 +152,7 @@ def _abandoned_query(after_s: float, ended_s: float, limit: int) -> sa.Select[tu
     # The literal must be that of the partial index on started calls, which SQLite does not use for a parameter
     is_started = calls.c.status == sa.literal("started", literal_execute=True)
     has_no_job = calls.c.job_id.is_(None)
-    # An answered job still has a step, whose calls may be in flight
+    # A job with the stop reason `answered` still has a step, whose calls may be in flight
     has_ended = (jobs.c.finished_at < DbNow(-ended_s)) & (jobs.c.stop_reason != StopReason.ANSWERED.value)
     return (
         sa.select(calls.c.id)
