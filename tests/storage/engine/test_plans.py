@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from redraft.storage.jobs import calls, due_steps, events, history, job_lists, j
 from redraft.storage.jobs.job_filters import JobFilter, Sort, positions
 from redraft.storage.jobs.jobs import JobRecord
 from tests.storage.conftest import job_values
+from tests.support.databases.postgres import PostgresServer
+from tests.support.databases.sqlite import create_sqlite
 
 pytestmark = pytest.mark.both_databases
 
@@ -33,8 +36,7 @@ LONG = timedelta(hours=28)
 MANY = 1800
 
 
-@pytest.fixture
-def full(database: Database) -> Database:
+def fill(database: Database) -> None:
     """Thousands of jobs and calls that have ended, a few that have not."""
     rows = [
         job_values(
@@ -77,7 +79,38 @@ def full(database: Database) -> Database:
     with database.engine.connect() as connection:
         connection.exec_driver_sql("ANALYZE")
         connection.commit()
-    return database
+
+
+@pytest.fixture(scope="module")
+def filled_sqlite(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    file = tmp_path_factory.mktemp("filled") / "redraft.db"
+    with closing(Database(create_sqlite(file))) as database:
+        fill(database)
+    return file.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def filled_postgres(postgres: PostgresServer) -> Iterator[str]:
+    name = postgres.create_database()
+    with closing(Database(postgres.url_of(name))) as database:
+        fill(database)
+    yield name
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def full(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Database]:
+    """A copy of a filled database: to fill one takes twenty times as long."""
+    if database_url.startswith("sqlite"):
+        (tmp_path / "full.db").write_bytes(request.getfixturevalue("filled_sqlite"))
+        with closing(Database(f"sqlite:///{tmp_path / 'full.db'}")) as database:
+            yield database
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create_database(template=request.getfixturevalue("filled_postgres"))
+    with closing(Database(server.url_of(name))) as database:
+        yield database
+    server.drop_database(name)
 
 
 @contextmanager

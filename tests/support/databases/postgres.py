@@ -43,11 +43,11 @@ class PostgresServer:
     def url_of(self, name: str) -> str:
         return str(self._server.get_uri(name))
 
-    def create_database(self, *, is_bare: bool = False) -> str:
+    def create_database(self, *, is_bare: bool = False, template: str = _TEMPLATE) -> str:
         self._count += 1
         name = f"redraft_{self._count}"
         copy = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-        self._execute(copy.format(sql.Identifier(name), sql.Identifier("template0" if is_bare else _TEMPLATE)))
+        self._execute(copy.format(sql.Identifier(name), sql.Identifier("template0" if is_bare else template)))
         return name
 
     def drop_database(self, name: str) -> None:
