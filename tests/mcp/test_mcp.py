@@ -316,14 +316,16 @@ def test_on_stdio_the_tools_can_use_a_server_elsewhere(
     async def submit(client: Client) -> Any:
         return await client.call_tool("generate_answer", ASKED)
 
-    job = on_stdio(environment, tmp_path, submit).structured_content
-    found = api.client(headers={"Authorization": f"Bearer {token}"}).get(f"/v1/jobs/{job['id']}")
-    assert found.json()["status"] == "queued"
+    async def submit_twice(client: Client) -> tuple[Any, Any]:
+        job = (await submit(client)).structured_content
+        found = api.client(headers={"Authorization": f"Bearer {token}"}).get(f"/v1/jobs/{job['id']}").json()
+        api.close()
+        return found, await submit(client)
 
     refused = on_stdio({**environment, "REDRAFT_API_KEY": ""}, tmp_path, submit)
     assert refused.is_error is True
     assert "(unauthenticated)" in refused.content[0].text
 
-    api.close()
-    unreachable = on_stdio(environment, tmp_path, submit)
+    found, unreachable = on_stdio(environment, tmp_path, submit_twice)
+    assert found["status"] == "queued"
     assert "cannot be reached" in unreachable.content[0].text

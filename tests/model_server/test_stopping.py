@@ -10,6 +10,6 @@ def test_a_server_that_stops_closes_the_connections_that_it_has_just_accepted():
     for _ in range(20):
         with ModelServer() as server:
             clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
-        gc.collect()
         for client in clients:
             client.close()
+    gc.collect()
