@@ -333,13 +333,15 @@ def test_who_only_reads_changes_nothing(start_api: Callable[..., ApiServer], ser
 
 def test_two_runs_are_read_row_by_row(visitor: Visitor, driver: Driver, model_server: ModelServer):
     model_server.script(generate=["the old one", "the new one"], evaluate=[0.9, 0.2], case="r0")
-    model_server.script(generate=["same", "same"], evaluate=[0.9, 0.9], case="r1")
+    model_server.script(generate=["same " * 60] * 2, evaluate=[0.9, 0.9], case="r1")
     old, new = (work_off(driver, start(driver, rows(2, iter_max=1), name=name)) for name in ("old", "new"))
     page = visitor.go(f"/runs/compare?baseline={old.id}&run={new.id}")
     expect_text(page, "2 rows are too few to tell whether new is better or worse than old.")
     expect_text(page, "100.0 % → 50.0 %")
     lines = page.get_by_role("region", name="Rows side by side").locator("tr[data-row]")
     expect(lines).to_have_count(2)
+    page.set_viewport_size({"width": 1024, "height": 900})
+    expect(lines.last.locator("td").last).to_be_in_viewport(ratio=1)
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     opened = page.locator("#row-1")
