@@ -9,6 +9,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -28,6 +29,7 @@ T = TypeVar("T")
 ChangedTable = Literal["webhooks", "runs"]
 
 _CHANGED = "redraft_news"
+_SQLITE_BUSY_S = 30
 
 
 class Database:
@@ -66,7 +68,7 @@ class Database:
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=30,
-            connect_args={"timeout": 30, "isolation_level": None, "check_same_thread": False},
+            connect_args={"timeout": _SQLITE_BUSY_S, "isolation_level": None, "check_same_thread": False},
         )
         event.listen(engine, "do_connect", _make_private)
         event.listen(engine, "connect", _prepare_sqlite)
@@ -163,9 +165,26 @@ def _make_private(_dialect: object, _record: object, arguments: list[Any], _opti
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    # WAL: readers and the writer do not wait for each other. NORMAL: in WAL mode, a crash cannot corrupt the database
-    for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    connection.execute(f"PRAGMA busy_timeout={_SQLITE_BUSY_S * 1000}")
+    _use_wal(connection)
+    # NORMAL: in WAL mode, a crash cannot corrupt the database
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Set WAL mode, in which readers and the writer do not wait for each other."""
+    give_up_at = time.monotonic() + _SQLITE_BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            # This statement ignores the busy timeout if another process is just creating the database
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 @contextmanager

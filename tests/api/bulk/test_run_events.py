@@ -129,7 +129,7 @@ def test_dropped_streams_leave_nothing_behind(quick: ApiServer, caplog: pytest.L
 
 
 def test_a_silent_stream_is_kept_open_and_ends_in_time(start_api: Callable[..., ApiServer]):
-    client = start_api(intervals=Intervals(ping_s=0.05, stream_s=0.4, run_poll_s=0.05)).client()
+    client = start_api(intervals=Intervals(ping_s=0.05, stream_s=1.5, run_poll_s=0.05)).client()
     run = started(client, lines(1))
     with follow(client, run) as stream:
         frames = list(stream.frames())

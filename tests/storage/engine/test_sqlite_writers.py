@@ -1,5 +1,7 @@
 """SQLite under many writers: everything is written, and nobody hears "database is locked" (case D09)."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -121,4 +123,18 @@ def test_what_cannot_be_stored_in_time_is_given_up(tmp_path: Path):
     database = Database(f"sqlite:///{tmp_path / 'never' / 'redraft.db'}")
     with pytest.raises(Unavailable):
         database.persist(lambda _: None, for_s=0.2)
+    database.close()
+
+
+def test_a_database_that_another_process_is_creating_is_waited_for(tmp_path: Path):
+    file = tmp_path / "redraft.db"
+    database = Database(f"sqlite:///{file}")
+    # Before its switch to WAL mode, a new database has a rollback journal
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.1, other.execute, ["COMMIT"])
+        end.start()
+        with database.engine.connect() as connection:
+            assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+        end.join()
     database.close()
