@@ -63,7 +63,7 @@ ARMS = [
         _told_by_feedback,
     ),
     Arm("model", "the loop; a model evaluates", _loop(CALLS // 2), _by_model),
-    Arm("best_of_model", "the best answer by a model", _loop(1, candidates=CALLS - 1), _by_model),
+    Arm("best_of_model", "the best answer by a model", _loop(1, candidates=CALLS // 2), _by_model),
     Arm(
         "both",
         "the loop; checks, and a model for what passes them",
