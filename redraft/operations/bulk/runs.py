@@ -213,16 +213,18 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         Invalid: the new budget is not larger than the old one.
     """
     with services.database.read() as connection:
-        run = find(connection, run_id)
-        late = run_items.running_jobs(connection, run_id) if run.status != "running" else []
-    if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
+        before = find(connection, run_id)
+        late = run_items.running_jobs(connection, run_id) if before.status != "running" else []
+    if before.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
     # A job that the cancellation has not reached yet would run at the same time as its continuation
     _cancel_all(services, late)
     with services.database.write() as connection:
         run = existing(runs.lock(connection, run_id), "run", run_id)
         stopped = _raise_budget(connection, run, body.max_cost_usd)
-        reopened = run_items.requeue_statuses(connection, run_id, statuses_of(run.status, body.retry)) + stopped
+        # Another resume may have started jobs since the first read, and this one may just have canceled them
+        status = before.status if run.status == "running" else run.status
+        reopened = run_items.requeue_statuses(connection, run_id, statuses_of(status, body.retry)) + stopped
         if reopened and run.status != "running":
             runs.resume(connection, run)
     scheduler.schedule(services, run_id)
