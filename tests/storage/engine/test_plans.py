@@ -76,9 +76,9 @@ def fill(database: Database) -> None:
     with database.write() as connection:
         connection.execute(insert(table), rows)
         connection.execute(insert(calls_table), ledger)
-    with database.engine.connect() as connection:
-        connection.exec_driver_sql("ANALYZE")
-        connection.commit()
+    # PostgreSQL vacuums by itself after some seconds, and then makes other plans
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("ANALYZE" if database.is_sqlite else "VACUUM ANALYZE")
 
 
 @pytest.fixture(scope="module")
@@ -330,9 +330,13 @@ def test_jobs_with_labels_and_an_outcome_are_tested_in_the_order_of_the_label(fu
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_an_index_gives_the_order_of_all_jobs(full: Database, sort: Sort):
-    with full.write() as connection, explained(connection) as plans:
-        [row, *_] = job_lists.page_by(connection, sort, None, 50) or []
-        job_lists.page_by(connection, sort, row.id, 50)
+    with full.write() as connection:
+        if not full.is_sqlite:
+            # It is cheap to sort so few jobs
+            connection.execute(text("SET LOCAL enable_sort = off"))
+        with explained(connection) as plans:
+            [row, *_] = job_lists.page_by(connection, sort, None, 50) or []
+            job_lists.page_by(connection, sort, row.id, 50)
     first, next_page = plans[0], plans[3]
     assert f"ix_jobs_{sort}" in first
     assert re.search(rf"ix_jobs_{sort}.*(<|\n *Index Cond: .*<)", next_page)
