@@ -1,5 +1,6 @@
 """Reads the rows of a file as request fields, one row at a time. An invalid row is returned with its errors."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,13 @@ from redraft.errors import FieldError, Invalid
 
 # 96 bits, so that two different rows practically never get the same id
 _HASH_CHARS = 24
+_HASH_ID = re.compile(rf"row_[0-9a-f]{{{_HASH_CHARS}}}")
 _TOLD = ("instruct", "reference")
+
+
+def is_hash_id(custom_id: str) -> bool:
+    """Whether the id was made from the row's hash, because the row has no id of its own."""
+    return _HASH_ID.fullmatch(custom_id) is not None
 
 
 @dataclass(frozen=True, slots=True)

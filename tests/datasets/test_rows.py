@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.datasets.digests import FirstLines, canonical
+from redraft.datasets.rows import is_hash_id
 from tests.datasets.reading import bad_row_of, reader_of, row_of, rows_of, told, version_of
 
 JSONL = '{"id": "1", "question": "é", "score_threshold": 1, "vars": {"a": "b"}, "note": "n"}\n'
@@ -33,6 +34,8 @@ def test_what_is_no_id_is_an_error(value: str):
 
 def test_a_blank_id_is_none():
     assert row_of('{"id": " ", "question": "a"}').custom_id.startswith("row_")
+    assert is_hash_id(row_of('{"question": "a"}').custom_id)
+    assert not is_hash_id("row_12")
 
 
 def test_a_row_that_repeats_another_is_told():

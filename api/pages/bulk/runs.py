@@ -1,9 +1,7 @@
 """The list of runs, and the form that starts a run."""
 
 import hashlib
-import re
 from dataclasses import replace
-from itertools import count
 from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
@@ -24,7 +22,6 @@ router = pages_router("/runs")
 
 _PAGE = 20
 _CHOICES = 100
-_STEM_MAX = 190
 _CRITERIA = frozenset({"eval_crit", "rubric"})
 _DEFAULTS = _CRITERIA | {"instruct", "resp_format", "iter_max", "score_threshold", "model", "evaluator_model"}
 _START = {"iter_max": str(ITER_MAX), "score_threshold": str(SCORE_THRESHOLD), "repeat": "1", "max_in_flight": "32"}
@@ -44,15 +41,8 @@ def show_new_run(request: Request, services: ServicesOf, dataset: str = "", like
     if not like:
         return _new_run(request, services, Filled({**_START, "dataset_id": dataset}))
     form = filled_like(runs.get_run(services, like))
-    return _new_run(request, services, replace(form, texts={**form.texts, "name": _unused_name(services, form)}))
-
-
-def _unused_name(services: Services, form: Filled) -> str:
-    """Return the name of the copied run with a number that none of the latest runs has in its name."""
-    stem = re.sub(r" \(\d+\)$", "", form.text("name"))[:_STEM_MAX]
-    latest, _ = run_listing.list_runs(services, cursor=None, limit=_CHOICES)
-    used = {run.name for run in latest}
-    return next(name for number in count(2) if (name := f"{stem} ({number})") not in used)
+    name = runs.name_of_copy(services, form.text("name"))
+    return _new_run(request, services, replace(form, texts={**form.texts, "name": name}))
 
 
 @router.post("/new")

@@ -19,6 +19,7 @@ from api.http.root_path import rooted
 from api.http.security_headers import PAGE_POLICY
 from api.pages.parts import filters, job_words
 from api.pages.parts.rendered_answers import RENDERED_CHARS_MAX, evidence_of, render_answer
+from redraft.datasets.rows import is_hash_id
 from redraft.domain.admin.scopes import Scope
 from redraft.domain.bulk.phrases import format_change
 
@@ -149,6 +150,6 @@ def environment() -> Environment:
     known |= {name: getattr(job_words, name) for name in job_names}
     known_everywhere: dict[str, Any] = made.globals
     known_everywhere |= {"asset": asset, "address": address, "version": version("redraft")}
-    known_everywhere |= {"render_answer": render_answer, "evidence_of": evidence_of}
+    known_everywhere |= {"render_answer": render_answer, "evidence_of": evidence_of, "is_hash_id": is_hash_id}
     known_everywhere["rendered_chars_max"] = RENDERED_CHARS_MAX
     return made

@@ -1,9 +1,11 @@
 """Creates, reads, cancels and resumes bulk runs. The scheduler starts their items."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 from pydantic_core import to_json
@@ -36,6 +38,9 @@ from redraft.storage.bulk.datasets import DatasetRecord
 from redraft.storage.bulk.runs import RunRecord
 
 _PAGE = 200
+_STEM_MAX = 490
+# The number of an earlier copy, but not a year
+_NUMBER = re.compile(r" \(\d{1,3}\)$")
 # Errors that every item of the run would have
 _COMMON_ERRORS = frozenset({"unknown_model", "provider_auth", "unpriced_model", "unknown_profile"})
 
@@ -168,6 +173,14 @@ def list_runs(services: Services, *, cursor: str | None, limit: int) -> tuple[li
     return page, next_cursor(records, limit)
 
 
+def name_of_copy(services: Services, name: str) -> str:
+    """Return the name with a number that no copy among the latest runs has, such as `name (2)`."""
+    stem = _NUMBER.sub("", name)[:_STEM_MAX]
+    with services.database.read() as connection:
+        used = {run.name for run in runs.list_page(connection, after=None, limit=_PAGE)}
+    return next(copy for number in count(2) if (copy := f"{stem} ({number})") not in used)
+
+
 def find_baseline_id(services: Services, run_id: str) -> str | None:
     """Return the id of the newest earlier run on the same rows that was not canceled. None if no run matches.
 
@@ -189,16 +202,17 @@ def cancel_run(services: Services, run_id: str) -> tuple[Run, bool]:
             batches.cancel_of_run(connection, run_id)
             run_items.end_queued(connection, run_id)
             end_run(connection, run_id, "canceled", "canceled")
-        running = run_items.running_jobs(connection, run_id)
+        running = run_items.jobs_of_stopped_run(connection, run_id)
     _cancel_all(services, running)
     return get_run(services, run_id), is_ours
 
 
-def _cancel_all(services: Services, job_ids: list[str]) -> None:
-    for job_id in job_ids:
+def _cancel_all(services: Services, running: list[tuple[str, int]]) -> None:
+    """Cancel jobs, except jobs that a concurrent resume has continued since they were listed."""
+    for job_id, continuations in running:
         with suppress(NotFound):  # The job was deleted after it was listed
-            lifecycle.cancel(services, job_id, is_one_of_many=True)
-    if job_ids:
+            lifecycle.cancel(services, job_id, is_one_of_many=True, continuations=continuations)
+    if running:
         services.queue.request_heartbeats()
 
 
@@ -213,18 +227,16 @@ def resume_run(services: Services, run_id: str, body: ResumeRun) -> Run:
         Invalid: the new budget is not larger than the old one.
     """
     with services.database.read() as connection:
-        before = find(connection, run_id)
-        late = run_items.running_jobs(connection, run_id) if before.status != "running" else []
-    if before.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
+        run = find(connection, run_id)
+        late = run_items.jobs_of_stopped_run(connection, run_id)
+    if run.stop_reason == "budget_exhausted" and body.max_cost_usd is None:
         raise Conflict(say_spent(services, run_id), code="run_budget_exhausted")
     # A job that the cancellation has not reached yet would run at the same time as its continuation
     _cancel_all(services, late)
     with services.database.write() as connection:
         run = existing(runs.lock(connection, run_id), "run", run_id)
         stopped = _raise_budget(connection, run, body.max_cost_usd)
-        # Another resume may have started jobs since the first read, and this one may just have canceled them
-        status = before.status if run.status == "running" else run.status
-        reopened = run_items.requeue_statuses(connection, run_id, statuses_of(status, body.retry)) + stopped
+        reopened = run_items.requeue_statuses(connection, run_id, statuses_of(run.status, body.retry)) + stopped
         if reopened and run.status != "running":
             runs.resume(connection, run)
     scheduler.schedule(services, run_id)

@@ -31,13 +31,16 @@ class Continuation:
     new_event: Event
 
 
-def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> tuple[JobRecord, bool]:
+def cancel(
+    services: Services, job_id: str, *, is_one_of_many: bool = False, continuations: int | None = None
+) -> tuple[JobRecord, bool]:
     """Cancel a job at once. The lease of its step becomes invalid, so a later reply is only recorded in the ledger.
 
     If the job has ended and its answer is still being evaluated, only the evaluation is canceled.
 
     If a worker executes a step of the job, the workers are asked to abort its calls. With `is_one_of_many`, the caller
-    asks the workers once, after the last job.
+    asks the workers once, after the last job. With `continuations`, a job with another number of continuations is not
+    canceled.
 
     Returns the job, and whether this call ended it. Raises NotFound if there is no such job.
     """
@@ -46,6 +49,8 @@ def cancel(services: Services, job_id: str, *, is_one_of_many: bool = False) -> 
         # this evaluation
         transitions.lock(connection, [job_id])
         job = record_of(connection, job_id)
+        if continuations not in {None, job.continuations}:
+            return job, False
         has_worker, has_ended = job.lease_owner is not None, job.finished_at is not None
         end = ending(
             services.profiles, job, readable_request(job), history.iterations_of(connection, job), StopReason.CANCELED

@@ -241,9 +241,15 @@ def _slots_statement(*, is_batch: bool) -> Executable:
     )
 
 
-def running_jobs(connection: Connection, run_id: str) -> list[str]:
-    query = select(run_items.c.job_id).where(_is_in(run_id, "running"))
-    return [job_id for job_id in connection.scalars(query) if job_id]
+def jobs_of_stopped_run(connection: Connection, run_id: str) -> list[tuple[str, int]]:
+    """Return the unended jobs of a run with their numbers of continuations. Return nothing for a run that is running.
+
+    One statement reads all, so that no job is returned that a concurrent resume has just started.
+    """
+    joined = run_items.join(runs, runs.c.id == run_items.c.run_id).join(jobs, jobs.c.id == run_items.c.job_id)
+    query = select(jobs.c.id, jobs.c.continuations).select_from(joined)
+    found = connection.execute(query.where(_is_in(run_id, "running"), runs.c.status != "running"))
+    return [(job_id, continuations) for job_id, continuations in found]
 
 
 def postpone(

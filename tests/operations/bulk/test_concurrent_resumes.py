@@ -1,12 +1,16 @@
-"""Two processes resume one run at the same time."""
+"""Two processes resume one run at the same time, or one resumes it while the other one cancels it."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from sqlalchemy import event
 
 from redraft.domain.bulk.run_requests import ResumeRun
 from redraft.operations.bulk import run_results, runs, scheduler
+from redraft.operations.bulk.run_completion import end_run
+from redraft.operations.services import Services
 from tests.model_server import ModelServer
 from tests.operations.bulk.test_runs import rows, start, under_way, work_off
 from tests.operations.driving import Driver
@@ -54,19 +58,43 @@ def test_a_run_that_is_resumed_twice_at_once_does_its_open_rows_once(driver: Dri
     assert len(model_server.requests()) == asked + 2 * 2
 
 
+def interrupt(driver: Driver, part: str, act: Callable[[], object]) -> Callable[[], None]:
+    """Call `act` once, in another thread, before the next statement with this part. The result ends the listening."""
+    engine, acts = driver.services.database.engine, [act]
+
+    def listen(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if acts and part in statement:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(acts.pop()).result()
+
+    event.listen(engine, "before_cursor_execute", listen)
+    return lambda: event.remove(engine, "before_cursor_execute", listen)
+
+
 @pytest.mark.both_databases
-def test_a_resume_during_another_resume_leaves_no_row_canceled(driver: Driver, model_server: ModelServer):
+@pytest.mark.parametrize("retry", ["open", "failed"])
+def test_a_resume_during_another_resume_cancels_no_row(driver: Driver, model_server: ModelServer, retry: str):
     model_server.script(generate=["a"], evaluate=[0.9])
     run = start(driver, rows(3))
     runs.cancel_run(driver.services, run.id)
-    engine, others = driver.services.database.engine, [ResumeRun()]
+    end = interrupt(driver, "FROM run_items", lambda: runs.resume_run(driver.services, run.id, ResumeRun()))
+    runs.resume_run(driver.services, run.id, ResumeRun.model_validate({"retry": retry}))
+    end()
+    assert work_off(driver, run).counts.succeeded == 3
 
-    def resume_elsewhere(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        if others and "FROM runs" in statement:
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(runs.resume_run, driver.services, run.id, others.pop()).result()
 
-    event.listen(engine, "after_cursor_execute", resume_elsewhere)
-    runs.resume_run(driver.services, run.id, ResumeRun())
-    event.remove(engine, "after_cursor_execute", resume_elsewhere)
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("stop", [runs.cancel_run, partial(runs.resume_run, body=ResumeRun())])
+def test_a_cancellation_cancels_no_row_that_was_resumed_meanwhile(
+    driver: Driver, model_server: ModelServer, stop: Callable[[Services, str], object]
+):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(3))
+    if stop is not runs.cancel_run:
+        with driver.services.database.write() as connection:
+            end_run(connection, run.id, "canceled", "canceled")
+    resume = partial(runs.resume_run, driver.services, run.id, ResumeRun())
+    end = interrupt(driver, "ORDER BY jobs.id FOR UPDATE", resume)
+    stop(driver.services, run.id)
+    end()
     assert work_off(driver, run).counts.succeeded == 3

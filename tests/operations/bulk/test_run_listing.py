@@ -338,3 +338,10 @@ def numbers_of_overview(services: Services) -> int:
     counted = sum(hour["accepted"] for hour in hours)
     assert counted == sum(bool(line["is_accepted"]) for line in lines)
     return counted
+
+
+def test_a_copy_of_a_run_gets_the_next_free_number_and_keeps_a_year(driver: Driver):
+    for name in ("mine", "mine (2)", "plan (2024)"):
+        start(driver, rows(1), name=name)
+    copies = [runs.name_of_copy(driver.services, name) for name in ("mine", "mine (2)", "plan (2024)")]
+    assert copies == ["mine (3)", "mine (3)", "plan (2024) (2)"]
