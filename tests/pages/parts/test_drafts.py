@@ -25,7 +25,10 @@ FORMS = {
 }
 
 
-@pytest.fixture(params=list(FORMS))
+# The page, the script and the server treat all forms alike
+@pytest.fixture(
+    params=[form if form in {"new", "queue"} else pytest.param(form, marks=pytest.mark.long) for form in FORMS]
+)
 def form(request: pytest.FixtureRequest, services: Services, stored: Callable[..., str]) -> tuple[str, str, str]:
     job_id = stored()
     dataset(services, rows(1))

@@ -108,7 +108,12 @@ def test_marked_evidence_and_citations_do_not_overlap():
     assert '<a class="cite" id="cite-1" href="#source-1">[1]</a>' in html
 
 
-@pytest.mark.parametrize("language", sorted(LANGUAGES))
+_OFTEN = {"c", "html", "javascript", "python"}
+
+
+@pytest.mark.parametrize(
+    "language", [name if name in _OFTEN else pytest.param(name, marks=pytest.mark.long) for name in sorted(LANGUAGES)]
+)
 def test_hostile_code_costs_little(language: str):
     for piece in ["\n" * 199 + "a", "'", "(", "/*", "<a ", "\\", "${", "a:", "1.", "<!--"]:
         line = piece * (300 // len(piece))

@@ -195,6 +195,7 @@ def test_a_killed_server_is_started_again_by_the_next_call(shared: tuple[Provide
     assert servers_of(folder) == [server_pid(folder)] != [before]
 
 
+@pytest.mark.long
 def test_a_server_killed_under_a_call_is_started_again(shared: tuple[ProviderCatalog, Path]):
     catalog, folder = shared
     say(catalog)
@@ -258,6 +259,7 @@ def test_another_model_in_the_same_folder_is_refused(shared: tuple[ProviderCatal
     assert caught.value.code == "unknown_model"
 
 
+@pytest.mark.long
 def test_a_call_without_time_for_the_start_times_out_and_the_next_one_finds_the_server(
     shared: tuple[ProviderCatalog, Path],
 ):
