@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from redraft.domain.bulk.phrases import count
 from redraft.domain.text.control_characters import one_line
 from redraft.reports.comparison_report import report_of
 from redraft.reports.model import GATE_NAMES, Passage, Report, Section, ShownExample, Table
@@ -61,6 +62,9 @@ def _section(section: Section, *, is_plain: bool) -> Iterator[Text | RichTable]:
     for example in section.examples[:_EXAMPLES]:
         yield Text("")
         yield from _example(example)
+    if (left_out := len(section.examples) - _EXAMPLES) > 0:
+        yield Text("")
+        yield _styled(f"{count(left_out, 'more example')} in the report as a file, with `--report report.html`.")
     for at, table in enumerate(section.tables):
         if at or section.sentences or section.examples:
             yield Text("")

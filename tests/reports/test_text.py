@@ -53,6 +53,13 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert "hard-0000 0.50 0.70 3 iteration limit" in lines
 
 
+def test_a_terminal_says_how_many_examples_it_leaves_out():
+    [shown] = EXAMPLES.lowest
+    five = replace(run_tables(), examples=Examples(lowest=(shown,) * 5))
+    assert "2 more examples in the report as a file" in render_text(five)
+    assert "more example" not in render_text(replace(run_tables(), examples=Examples(lowest=(shown,) * 3)))
+
+
 def test_each_figure_is_told_once():
     text = render_text(run_tables())
     once = (
