@@ -1,7 +1,7 @@
 """Builds the report of a run, section by section."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redraft.domain.bulk.outcomes import ItemOutcome
 from redraft.domain.bulk.phrases import count, format_names, format_share
@@ -24,11 +24,8 @@ _COLUMNS = (
     "each newly accepted answer."
 )
 
-# A rating is of one evaluation of any iteration, so it is compared by evaluator and not by run
-_RATINGS = (
-    "Ratings given on the pages or with `redraft jobs rate` are not counted here. The page Ratings, Agreement and "
-    "`redraft calibration` compare them with the verdicts of each evaluator."
-)
+_RATINGS = "The page Ratings, Agreement and `redraft calibration` compare ratings with the verdicts of each evaluator."
+_RATED = {"agree": "agree", "disagree": "disagree", "unsure": "cannot tell"}
 
 
 def run_report(tables: RunTables) -> Report:
@@ -48,7 +45,7 @@ def run_report(tables: RunTables) -> Report:
         _times(report),
         _items(tables),
         _errors(report),
-        _agreement(report.agreement),
+        _agreement(report.agreement, tables.facts.ratings),
     )
     return Report(
         title=f"Report: {tables.facts.name}",
@@ -311,10 +308,10 @@ def _errors(report: RunReport) -> Section:
     return Section("errors", "Errors", (), (Table("Errors by code", headers, rows, numeric=False),))
 
 
-def _agreement(found: HumanAgreement | None) -> Section:
+def _agreement(found: HumanAgreement | None, ratings: Mapping[str, int]) -> Section:
     if found is None:
         words = "The dataset has no human_score and no human_pass for an answer of this run."
-        return Section("people", "Agreement with people", (words, _RATINGS))
+        return Section("people", "Agreement with people", (words, *_rated(ratings)))
     passes, sentences, tables = found.passes, list[str](), list[Table]()
     if passes.n:
         sentences.append(
@@ -339,4 +336,11 @@ def _agreement(found: HumanAgreement | None) -> Section:
         tables.append(Table(f"Scores of {count(found.scores, 'item')}", ("", "Value", _INTERVAL), rows))
         if found.error is None:
             sentences.append("People score on another scale than 0 to 1: only the order can be compared.")
-    return Section("people", "Agreement with people", (*sentences, _RATINGS), tuple(tables))
+    return Section("people", "Agreement with people", (*sentences, *_rated(ratings)), tuple(tables))
+
+
+def _rated(ratings: Mapping[str, int]) -> tuple[str, str]:
+    if not ratings:
+        return "Nobody has rated a verdict of this run.", _RATINGS
+    shares = ", ".join(f"{number(ratings[name])} {words}" for name, words in _RATED.items() if name in ratings)
+    return f"People gave {count(sum(ratings.values()), 'rating')} of verdicts of this run: {shares}.", _RATINGS

@@ -34,6 +34,7 @@ class RunFacts:
     deleted_jobs: int = 0  # The number of deleted jobs
     saved_usd: Decimal | None = None  # What batches have saved; None for a live run
     rounds_s: tuple[float | None, ...] = ()  # The wall time of each round of batches; None for a round without an end
+    ratings: Mapping[str, int] = field(default_factory=dict[str, int])  # Counts of people's ratings, by verdict
     evaluator_warnings: tuple[str, ...] = ()  # Sentences about evaluators that failed probes
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # By name: `defaults.rubric`
 

@@ -23,7 +23,7 @@ def test_the_names_are_stable():
     assert list(figures["run"]) == [
         *("id", "name", "status", "dataset_name", "created_at", "dataset_version", "finished_at", "models"),
         *("evaluator_models", "has_only_checks", "score_threshold", "iter_max", "cost_usd", "unpriced_models"),
-        *("deleted_jobs", "saved_usd", "rounds_s", "evaluator_warnings", "settings"),
+        *("deleted_jobs", "saved_usd", "rounds_s", "ratings", "evaluator_warnings", "settings"),
     ]
     assert list(figures["pass_rate"]) == ["value", "low", "high"]
     assert list(figures["costs"]) == [

@@ -49,7 +49,7 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert "provider_timeout 1 late It took too long." in lines
     assert "Half within 2.00 s" in lines
     assert "The dataset has no human_score and no human_pass for an answer of this run." in text
-    assert "`redraft calibration` compare them" in text
+    assert "Nobody has rated a verdict of this run." in text
     assert "hard-0000 0.50 0.70 3 iteration limit" in lines
 
 

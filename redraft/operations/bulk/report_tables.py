@@ -16,6 +16,7 @@ from redraft.operations.bulk.run_resources import Run
 from redraft.operations.request_views import needs_evaluator
 from redraft.operations.services import Services
 from redraft.reports.tables import ComparisonTables, RunFacts, RunTables
+from redraft.storage.admin import ratings
 from redraft.storage.bulk import datasets as stored_datasets
 from redraft.storage.bulk import run_items as stored_items
 from redraft.storage.bulk import runs as stored_runs
@@ -61,6 +62,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
     with services.database.read() as connection:
         items = stored_items.list_items(connection, runs.find(connection, run.id), limit=_FIRST_ITEMS)
         deleted = stored_items.count_deleted(connection, run.id)
+        people = ratings.count_of_run(connection, run.id)
         unpriced = stored_runs.unpriced_models(connection, run.id) if run.usage.cost_usd is None else ()
     requests = _first_requests(services, run)
     has_only_checks = bool(requests) and not any(map(needs_evaluator, requests))
@@ -90,6 +92,7 @@ def facts_of(services: Services, run: Run) -> RunFacts:
             for name, value in fields.items()
             if name not in _NOT_REPORTED
         },
+        ratings=people,
         evaluator_warnings=tuple(evaluator_tests.warnings_about(services, _evaluators(requests, evaluators))),
     )
 

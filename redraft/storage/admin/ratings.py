@@ -8,8 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Float, Select, Subquery, and_, case, cast, func, insert, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Float,
+    Select,
+    Subquery,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+)
 
+from redraft.storage.engine.bulk_tables import run_items
 from redraft.storage.engine.columns import text_in
 from redraft.storage.engine.query_parts import fetch_all, fetch_one, is_between, matches
 from redraft.storage.engine.tables import evaluations, iterations, jobs, ratings
@@ -151,8 +166,19 @@ def select_counting(criteria: RatingFilter) -> Executable:
     )
 
 
-def counting_ratings(criteria: RatingFilter = RatingFilter()) -> Subquery:
-    """Return the ratings that match the filter. Rank 1 is a rater's latest rating of an evaluation or a criterion."""
+def count_of_run(connection: Connection, run_id: str) -> dict[str, int]:
+    """Count each rater's latest rating of an evaluation as a whole, by verdict, over the jobs of a run."""
+    job_ids = select(run_items.c.job_id).where(run_items.c.run_id == run_id)
+    latest = counting_ratings(RatingFilter(), ratings.c.job_id.in_(job_ids))
+    query = select(latest.c.verdict, func.count()).where(latest.c.rank == 1, latest.c.criterion_id.is_(None))
+    return dict(connection.execute(query.group_by(latest.c.verdict)).all())
+
+
+def counting_ratings(criteria: RatingFilter = RatingFilter(), *conditions: ColumnElement[bool]) -> Subquery:
+    """Return the ratings that match the filter and the conditions.
+
+    Rank 1 is a rater's latest rating of an evaluation or a criterion.
+    """
     rank = (
         func.row_number()
         .over(
@@ -166,7 +192,7 @@ def counting_ratings(criteria: RatingFilter = RatingFilter()) -> Subquery:
     wanted = is_between(ratings.c.created_at, criteria.created_after, criteria.created_before)
     if criteria.criterion is not None:
         wanted.append(ratings.c.criterion_id == criteria.criterion)
-    return select(*columns, rank).where(*wanted).subquery("latest")
+    return select(*columns, rank).where(*wanted, *conditions).subquery("latest")
 
 
 @dataclass(frozen=True, slots=True)

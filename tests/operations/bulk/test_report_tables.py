@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from redraft.domain.evaluation.calibration import Verdict
+from redraft.domain.evaluation.ratings import RateEvaluation
 from redraft.domain.jobs.requests import ContinueJob
 from redraft.operations.bulk import runs
 from redraft.operations.bulk.report_tables import facts_of, run_tables
+from redraft.operations.evaluation import ratings
 from redraft.operations.jobs import lifecycle
 from redraft.reports.tables import RunFacts
 from redraft.reports.text import render_text
@@ -45,6 +48,24 @@ def test_a_continuation_of_an_item_changes_no_limit_of_the_run(driver: Driver, m
     work_off(driver, run)
     lifecycle.continue_job(driver.services, job_id, ContinueJob(iter_max=7))
     assert facts_of(driver.services, runs.get_run(driver.services, run.id)).iter_max == 1
+
+
+def test_the_latest_rating_of_each_person_is_counted(driver: Driver, model_server: ModelServer):
+    model_server.script(generate=["a"], evaluate=[0.9])
+    run = start(driver, rows(2))
+    first, second = under_way(driver, run)
+    work_off(driver, run)
+    other = driver.run_new().id
+    assert "Nobody has rated a verdict of this run." in render_text(run_tables(driver.services, run.id))
+    given: list[tuple[str, Verdict, str]] = [
+        *((first, "disagree", "ana"), (first, "agree", "ana"), (first, "unsure", "ben")),
+        *((second, "agree", "ana"), (other, "disagree", "ana")),
+    ]
+    for job_id, verdict, rater in given:
+        ratings.rate(driver.services, job_id, 1, RateEvaluation(verdict=verdict), rater)
+    tables = run_tables(driver.services, run.id)
+    assert tables.facts.ratings == {"agree": 2, "unsure": 1}
+    assert "People gave 3 ratings of verdicts of this run: 2 agree, 1 cannot tell." in render_text(tables)
 
 
 def test_models_without_a_price_are_named(make_driver: Callable[..., Driver], model_server: ModelServer):
