@@ -28,7 +28,10 @@ def refine(
         typer.Argument(metavar="QUESTION", help="A rough question. If it is missing or '-', it is read from stdin."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Model that drafts the job, as provider:name (default: REDRAFT_MODEL).")
+        str | None,
+        typer.Option(
+            help="Model that drafts the job, as provider:name (default: REDRAFT_MODEL). Not the bundled model."
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Also print the reasoning and the usage of the draft.")

@@ -11,7 +11,7 @@ from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.jobs.drafts import Draft, RefineQuestion, read_draft
 from redraft.domain.jobs.states import Step
-from redraft.errors import ProviderError
+from redraft.errors import Invalid, ProviderError
 from redraft.messages import StepMessage
 from redraft.operations.calls.call_outcomes import make_call
 from redraft.operations.calls.ledger import close_calls, sum_usage
@@ -22,6 +22,7 @@ from redraft.operations.jobs.submit import resolve_model
 from redraft.operations.services import Services
 from redraft.operations.steps import rate_limits
 from redraft.prompts.refining import refining_prompt
+from redraft.providers.catalog import DEFAULT_LOCAL
 from redraft.providers.shared.protocol import ADAPTATIONS_MAX
 from redraft.rate_limiter import LimiterSession
 from redraft.storage.jobs import calls
@@ -50,13 +51,12 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
     """Let a model draft a job for a question.
 
     Raises:
-        Invalid: the model cannot be called.
+        Invalid: the model cannot be called, or it is the bundled model (`model_too_small`).
         ProviderError: the model failed, the model is at its limit, or two replies held no usable draft
             (`draft_invalid`).
         Unavailable: the database does not answer.
     """
-    providers = services.providers
-    model = resolve_model(providers, asked.model or str(providers.default_model()), "/model")
+    model = _drafting_model(services, asked)
     with services.limiter.session() as session:
         drafting = _Drafting(services, model, asked.question, session)
         draft = drafting.run()
@@ -64,9 +64,18 @@ def refine(services: Services, asked: RefineQuestion) -> Refinement:
 
 
 def must_acquire(services: Services, asked: RefineQuestion) -> bool:
-    """Whether a draft needs a permit of the rate limiter. Raises Invalid if the model cannot be called."""
-    model = asked.model or str(services.providers.default_model())
-    return services.limiter.must_acquire(str(resolve_model(services.providers, model, "/model")))
+    """Whether a draft needs a permit of the rate limiter. Raises Invalid as `refine` does."""
+    return services.limiter.must_acquire(str(_drafting_model(services, asked)))
+
+
+def _drafting_model(services: Services, asked: RefineQuestion) -> ModelRef:
+    providers = services.providers
+    model = resolve_model(providers, asked.model or str(providers.default_model()), "/model")
+    if model == DEFAULT_LOCAL and not services.settings.local_model:
+        # It would fail after two minutes: it cannot write JSON with a rubric
+        words = "The bundled model is too small to draft a job. Set the API key of a provider, or name another `model`."
+        raise Invalid.at("/model", words, "model_too_small")
+    return model
 
 
 def _usage(outcomes: list[Outcome]) -> UsageTotals:

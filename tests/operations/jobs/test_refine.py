@@ -18,6 +18,7 @@ from redraft.operations.admin import retention
 from redraft.operations.jobs.refine import Refinement, refine
 from redraft.operations.services import Services
 from redraft.operations.steps.sweeper import sweep
+from redraft.providers.local.provider import missing_part
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import calls, jobs
 from tests.model_server.scripts import DRAFT, Reply
@@ -121,6 +122,15 @@ def test_a_draft_that_was_cut_off_gets_twice_the_room(
     assert ask(services).usage.calls == 2
     assert [entry.body["max_tokens"] for entry in model_server.requests("draft")] == [100, 200]
     assert [row["status"] for row in ledger(services)] == ["error", "ok"]
+
+
+@pytest.mark.skipif(missing_part(None) is not None, reason="the bundled model is not installed")
+def test_the_bundled_model_is_refused_without_a_call(make_services: Callable[..., Services]):
+    services = make_services(model="local:smollm2-135m")
+    with pytest.raises(Invalid, match="too small to draft a job") as caught:
+        ask(services)
+    assert caught.value.code == "model_too_small"
+    assert ledger(services) == []
 
 
 def test_two_replies_of_no_use_are_told_as_such(services: Services, model_server: ModelServer):
