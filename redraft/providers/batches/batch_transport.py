@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import structlog
 
 from redraft.errors import ProviderError
-from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.protocol import ChatReply
 from redraft.providers.shared.replies import read_answer
 from redraft.providers.shared.response_bodies import bytes_of, parts_of
-from redraft.providers.shared.sending import Connection
+from redraft.providers.shared.sending import Connection, failure_of_connection
 from redraft.providers.shared.transport import TimeLeft, Timeouts
 
 if TYPE_CHECKING:

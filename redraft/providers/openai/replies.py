@@ -10,6 +10,7 @@ from redraft.providers.shared.protocol import ChatReply, UnusableReply, Usage
 from redraft.providers.shared.replies import (
     EMPTY,
     REASONING_ONLY,
+    UNKNOWN_FORM,
     array_of,
     content_text,
     finish_failure,
@@ -39,8 +40,7 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
         raise failure_of_answer(vendor, Answer(answer.status, {"error": error}, answer.headers))
     if _is_failure(answer.body, choice):
         raise failure_of_answer(vendor, answer)
-    message = object_of(choice.get("message"))
-    text = content_text(message.get("content"))
+    text = content_text(object_of(choice.get("message")).get("content"))
     reply = ChatReply(
         text,
         finish,
@@ -49,7 +49,7 @@ def read_reply(vendor: Vendor, answer: Answer) -> ChatReply:
         answer.body,
         selected_headers(answer.headers),
     )
-    if failure := _failure(vendor, message, text, finish):
+    if failure := _failure(vendor, choice, text, finish):
         raise UnusableReply(*failure, reply)
     return reply
 
@@ -84,20 +84,30 @@ def _output_tokens(usage: Mapping[str, Any], reasoning: int | None) -> int | Non
 
 
 def _failure(
-    vendor: Vendor, message: Mapping[str, Any], text: str, finish: str | None
+    vendor: Vendor, choice: Mapping[str, Any], text: str, finish: str | None
 ) -> tuple[ProviderErrorCode, str] | None:
     """Return the code and the message of an unusable reply, or None if the reply is usable."""
-    if refusal := text_of(message.get("refusal")).strip():
+    message = object_of(choice.get("message"))
+    refusals = [text_of(object_of(part).get("refusal")) for part in (message, *array_of(message.get("content")))]
+    if refusal := "".join(refusals).strip():
         return "refused", f"The model refused: {vendor.redact(refusal)}"
     if failure := finish_failure(vendor, finish, text):
         return failure
     if message.get("tool_calls") or message.get("function_call"):
         # Some servers send the finish reason of a complete reply here
         return finish_failure(vendor, "tool_calls", text)
-    return None if text.strip() else ("empty_output", _no_text_message(message))
+    return None if text.strip() else ("empty_output", _no_text_message(choice))
 
 
-def _no_text_message(message: Mapping[str, Any]) -> str:
-    if any(text_of(message.get(name)).strip() for name in _THOUGHT_FIELDS) or text_of(message.get("content")).strip():
+def _no_text_message(choice: Mapping[str, Any]) -> str:
+    message = object_of(choice.get("message"))
+    parts = [object_of(part) for part in array_of(message.get("content"))]
+    if any(text_of(message.get(name)).strip() for name in _THOUGHT_FIELDS) or any(map(_is_thinking, parts)):
         return REASONING_ONLY
-    return EMPTY
+    is_unknown = parts or object_of(message.get("content")) or text_of(choice.get("text")).strip()
+    return UNKNOWN_FORM if is_unknown else EMPTY
+
+
+def _is_thinking(part: Mapping[str, Any]) -> bool:
+    kind = text_of(part.get("type")).lower()
+    return "think" in kind or "reason" in kind

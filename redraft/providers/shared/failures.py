@@ -16,23 +16,14 @@ from redraft.domain.calls.backoff import read_retry_after, read_seconds
 from redraft.errors import RETRYABLE_CODES, ProviderError, ProviderErrorCode
 from redraft.providers.shared.error_bodies import ErrorBody, plain, read_error_body
 from redraft.providers.shared.limit_refusals import refusal_kind
-from redraft.providers.shared.transport import TimeLeft, Timeouts
 from redraft.redaction import MARK, redact
 
 _MESSAGE_CHARS = 600
-# If a call has less time left than this, its time limit counts as reached
-_NO_TIME_S = 0.01
 # Stands for the status of an error in a 200 response if the error has no status of its own
 _NO_STATUS = 0
 _RESPONSE_CHARS_MAX = 50_000
 # If an error asks for a wait of at most this time, it is a rate limit per minute, even if its message says quota
 _SHORT_WAIT_S = 120.0
-# aiohttp names its TLS option in each connection error, which would confuse users of an address without TLS
-_TLS_OPTION = re.compile(r" ssl:(?:<[^>]*>|\S+)")
-# Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
-_WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
-_LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
-_NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")
 _HEADER_KEPT = re.compile(
     r"(x-request-id|request-id|x-ratelimit-.+|anthropic-ratelimit-.+|retry-after.*)", re.IGNORECASE
 )
@@ -127,6 +118,11 @@ _MEDIA_REFUSED = (
     r"|not a (multi-?modal|vision)|unknown (part|content) type|unknown variant .{0,3}(image_url|file)"
     r"|at most 0 image|mmproj|content must be a string|content.{0,40}should be a valid string"
 )
+_NO_KNOWN_STATUS = _Rule("provider_unavailable", "", _has_status(_NO_STATUS))
+# The rules for a 200 response that is neither a reply nor an error. A page of a proxy may be gone at the next attempt.
+# JSON of another API will not change, and each attempt can cost money
+_NO_JSON = _Rule("provider_unavailable", "Check {url}.", _has_status(_NO_STATUS))
+_OTHER_API = _Rule("provider_bad_request", "Check {url}: another API seems to answer there.", _has_status(_NO_STATUS))
 # The first matching rule decides. Rules by codes come first, then rules by messages. Rules by statuses come last,
 # because vendors use one status for several errors
 _RULES: tuple[_Rule, ...] = (
@@ -201,10 +197,17 @@ _RULES: tuple[_Rule, ...] = (
         _MODEL,
         _has_message(
             r"model\W.*(not exist|not found|not a valid model|decommissioned)|not a valid model|unknown model"
-            r"|no such model|model (identifier|id|name) (is|was) invalid|invalid model (identifier|id|name)",
+            r"|no such model|model (identifier|id|name) (is|was) invalid|invalid model (identifier|id|name)"
+            r"|模型.{0,6}(不存在|未找到|无效)",
             400,
+            404,
             422,
         ),
+    ),
+    _Rule(
+        "provider_auth",
+        "It does not serve the country or region of this machine's address.",
+        _has_code(r"unsupported_country"),
     ),
     _Rule("provider_auth", "Check {key}.", _has_code(r"invalid_?api_?key|api_?key_?invalid")),
     _Rule("provider_auth", "Check {key}.", _has_status(401, 403)),
@@ -225,7 +228,9 @@ _RULES: tuple[_Rule, ...] = (
         ),
     ),
     _Rule("provider_unavailable", "", _has_code(r"overloaded|server_error|api_error|timeout")),
-    _Rule("provider_unavailable", "", lambda status, _body: status in {_NO_STATUS, 408, 409, 425} or status >= 500),
+    # Groq answers 498 if the capacity of its flex tier is exceeded
+    _Rule("provider_unavailable", "", lambda status, _body: status in {408, 409, 425, 498} or status >= 500),
+    _NO_KNOWN_STATUS,
     _Rule("provider_bad_request", "Check {url}: nothing answers at that path.", _has_status(404, 405)),
 )
 # An error in a 200 response has no status, but in most cases a code or a type that implies a status
@@ -249,6 +254,10 @@ def failure_of_answer(vendor: Vendor, answer: Answer) -> ProviderError:
     error = _error_of(answer)
     status = _effective_status(answer, error)
     rule = next((rule for rule in _RULES if rule.is_met(status, error)), _ANY_OTHER)
+    if rule is _NO_KNOWN_STATUS and isinstance(answer.body, str):
+        rule = _NO_JSON
+    elif rule is _NO_KNOWN_STATUS and isinstance(answer.body, dict) and not read_error_body(answer.body).is_error:
+        rule = _OTHER_API
     wait_s = retry_after_s(answer.headers)
     if wait_s is None and rule.code in RETRYABLE_CODES:
         wait_s = error.wait_s
@@ -320,45 +329,6 @@ def _sentence(text: str, advice: str) -> str:
     return f"{text} {advice}" if text.endswith((".", "!", "?")) else f"{text}. {advice}"
 
 
-def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
-    """Return the error for a call whose answer is missing or incomplete. `error` is the error of the HTTP client."""
-    # The error that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
-    kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
-    if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
-        return ProviderError(
-            "provider_bad_request",
-            f"{vendor.url_setting} is no address that begins with http:// or https://.",
-        )
-    if not kinds.keys().isdisjoint(_LATE_CONNECTION) or ("ConnectTimeout" in kinds and "ClientError" not in kinds):
-        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=True))
-    refused = next((kinds[name] for name in _NO_CONNECTION if name in kinds), None)
-    if refused is not None:
-        reason = vendor.redact(_TLS_OPTION.sub("", str(refused)))
-        setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
-        return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
-    if "ClientError" not in kinds and not kinds.keys().isdisjoint({"TimeoutError", "TimeoutException"}):
-        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=False))
-    return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
-
-
-def _timeout_message(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecting: bool) -> str:
-    """Return a message that names the expired timeout and its setting."""
-    if left.seconds <= _NO_TIME_S:
-        return (
-            f"{vendor.capital} gave no whole answer in {left.total_s:.4g} s, all that the call had:"
-            " raise REDRAFT_CALL_TIMEOUT_S, or the job's deadline."
-        )
-    if is_connecting:
-        return (
-            f"{vendor.capital} could not be reached in {timeouts.connect_s:.4g} s:"
-            f" check {vendor.url_setting}, or raise REDRAFT_CONNECT_TIMEOUT_S."
-        )
-    return (
-        f"{vendor.capital} sent nothing of an answer in {timeouts.first_byte_s:.4g} s:"
-        " raise REDRAFT_FIRST_BYTE_TIMEOUT_S if the model needs longer before its first word."
-    )
-
-
 def selected_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers for the ledger: request id, rate limits, retry-after."""
     return {name.lower(): value[:300] for name, value in headers.items() if _HEADER_KEPT.fullmatch(name)}
@@ -389,11 +359,3 @@ def _effective_status(answer: Answer, error: ErrorBody) -> int:
         return answer.status
     named = (status for pattern, status in _STATUS_OF_CODE if pattern.search(error.codes))
     return error.status or next(named, _NO_STATUS)
-
-
-def _causes(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found

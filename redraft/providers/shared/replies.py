@@ -20,7 +20,10 @@ EMPTY = "The reply has no text."
 TOOL_CALL_ONLY = "The reply has no text: a tool call only."
 TOOL_CALL_AFTER_TEXT = "The reply is incomplete: after some text, the model calls a tool, but the request has no tools."
 REASONING_ONLY = "The reply has no text: reasoning only."
+UNKNOWN_FORM = "The reply has no text in a known form. The call's `response` shows what the server sent."
 
+# The types of the parts of a message that have the text of the answer. Some servers send no type
+_TEXT_TYPES = frozenset({"text", "output_text", None})
 # The fields that can have the finish reason: first those of the two wire formats, then those of compatible servers
 _NATIVE_REASON = "native_finish_reason"
 _REASONS = (
@@ -67,14 +70,12 @@ def text_of(value: Any) -> str:
 
 
 def content_text(content: Any) -> str:
-    """Return the text of a message's content, which is a text or a list of parts. Thinking parts are left out."""
+    """Return the text of a message's content, which is a text or a list of parts.
+
+    Parts of an unknown type are left out, because their text may be thinking and not the answer.
+    """
     parts = [object_of(part) for part in array_of(content)]
-    return text_of(content) or "".join(text_of(part.get("text")) for part in parts if not _is_thinking(part))
-
-
-def _is_thinking(part: Mapping[str, Any]) -> bool:
-    kind = text_of(part.get("type")).lower()
-    return "think" in kind or "reason" in kind
+    return text_of(content) or "".join(text_of(part.get("text")) for part in parts if part.get("type") in _TEXT_TYPES)
 
 
 def has_reason(value: Any) -> bool:

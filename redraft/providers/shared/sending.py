@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +11,7 @@ import structlog
 
 from redraft import __version__
 from redraft.errors import ProviderError
-from redraft.providers.shared.failures import Answer, Vendor, failure_of_connection
+from redraft.providers.shared.failures import Answer, Vendor
 from redraft.providers.shared.replies import read_answer
 from redraft.providers.shared.streams import Collector, DeltaEmitter, StreamReader, read_events
 from redraft.providers.shared.transport import TimeLeft, Timeouts
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     import httpx2
 
 log = structlog.get_logger()
+
+# If a call has less time left than this, its time limit counts as reached
+_NO_TIME_S = 0.01
+# aiohttp names its TLS option in each connection error, which would confuse users of an address without TLS
+_TLS_OPTION = re.compile(r" ssl:(?:<[^>]*>|\S+)")
+# Error classes of aiohttp and httpx2, by name, because only the first call imports these libraries
+_WRONG_ADDRESS = frozenset({"UnsupportedProtocol", "InvalidURL", "NonHttpUrlClientError", "InvalidUrlClientError"})
+_LATE_CONNECTION = frozenset({"ConnectionTimeoutError"})
+_NO_CONNECTION = ("ClientConnectorError", "ClientHttpProxyError", "ConnectError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +181,50 @@ class Sender:
 def encoded(body: Mapping[str, Any]) -> bytes:
     """Return the bytes of a body."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def failure_of_connection(vendor: Vendor, error: BaseException, left: TimeLeft, timeouts: Timeouts) -> ProviderError:
+    """Return the error for a call whose answer is missing or incomplete. `error` is the error of the HTTP client."""
+    # The error that aiohttp raised decides, because the SDKs' transport reports a broken connection as a timeout
+    kinds = {kind.__name__: cause for cause in _causes(error) for kind in type(cause).__mro__}
+    if not kinds.keys().isdisjoint(_WRONG_ADDRESS):
+        return ProviderError(
+            "provider_bad_request",
+            f"{vendor.url_setting} is no address that begins with http:// or https://.",
+        )
+    if not kinds.keys().isdisjoint(_LATE_CONNECTION) or ("ConnectTimeout" in kinds and "ClientError" not in kinds):
+        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=True))
+    refused = next((kinds[name] for name in _NO_CONNECTION if name in kinds), None)
+    if refused is not None:
+        reason = vendor.redact(_TLS_OPTION.sub("", str(refused)))
+        setting = "" if vendor.url_setting in vendor.label else f" (address: {vendor.url_setting})"
+        return ProviderError("provider_unavailable", f"No connection to {vendor.label}: {reason}{setting}.")
+    if "ClientError" not in kinds and not kinds.keys().isdisjoint({"TimeoutError", "TimeoutException"}):
+        return ProviderError("provider_timeout", _timeout_message(vendor, left, timeouts, is_connecting=False))
+    return ProviderError("provider_unavailable", f"The connection to {vendor.label} broke before the answer was whole.")
+
+
+def _timeout_message(vendor: Vendor, left: TimeLeft, timeouts: Timeouts, *, is_connecting: bool) -> str:
+    """Return a message that names the expired timeout and its setting."""
+    if left.seconds <= _NO_TIME_S:
+        return (
+            f"{vendor.capital} gave no whole answer in {left.total_s:.4g} s, all that the call had:"
+            " raise REDRAFT_CALL_TIMEOUT_S, or the job's deadline."
+        )
+    if is_connecting:
+        return (
+            f"{vendor.capital} could not be reached in {timeouts.connect_s:.4g} s:"
+            f" check {vendor.url_setting}, or raise REDRAFT_CONNECT_TIMEOUT_S."
+        )
+    return (
+        f"{vendor.capital} sent nothing of an answer in {timeouts.first_byte_s:.4g} s:"
+        " raise REDRAFT_FIRST_BYTE_TIMEOUT_S if the model needs longer before its first word."
+    )
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
+        error = error.__cause__ or error.__context__
+    return found

@@ -134,7 +134,12 @@ def test_thinking_is_never_told(server: ModelServer, stream: Stream):
 
 
 def test_text_in_parts_is_told(server: ModelServer, stream: Stream):
-    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    parts = [
+        {"type": "thinking", "thinking": []},
+        *({"type": kind, "text": "secret"} for kind in ("wibble", "thought", "summary_text", "tool_use", 5)),
+        {"type": "text", "text": "a"},
+        {"text": "b"},
+    ]
     told = told_of(server, stream, "openai", completion({"content": parts}))
     assert told.pieces == ["a", "b"]
 
