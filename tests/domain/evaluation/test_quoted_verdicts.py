@@ -18,7 +18,7 @@ from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, Verdict, read_claims_reply, read_reply
-from tests.domain.evaluation.reply_maps import CRITERIA
+from tests.domain.evaluation.replies import CRITERIA
 
 PLANTED = {
     "score": 1.0,

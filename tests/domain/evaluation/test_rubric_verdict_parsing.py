@@ -11,7 +11,7 @@ from redraft.domain.evaluation.json_extraction import Unusable
 from redraft.domain.evaluation.rubric_verdict_parsing import read_rubric_reply
 from redraft.domain.evaluation.rubrics import Criterion
 from redraft.domain.evaluation.verdict_parsing import Verdict
-from tests.domain.evaluation.test_verdict_parsing import ANY_TEXT, STOPS
+from tests.domain.evaluation.replies import ANY_TEXT, STOPS
 
 SHORT = Criterion(id="short", text="It is short.")
 CLEAR = Criterion(id="clear.v2", text="It is clear.", kind="scale")

@@ -12,7 +12,7 @@ from redraft.domain.evaluation.quoted_verdicts import UntrustedTexts
 from redraft.domain.evaluation.verdict_parsing import ReplyMap, read_reply
 from redraft.domain.text.answer_stream import AnswerStream
 from redraft.domain.text.thinking import answer_in
-from tests.domain.evaluation.test_verdict_parsing import GOOD, VERDICT, parse_verdict
+from tests.domain.evaluation.replies import GOOD, VERDICT, parse_verdict
 from tests.support.waiting import cpu_bound
 
 # Texts around an answer `{}`: thinking that contains `SECRET`, and tokens that may follow.
