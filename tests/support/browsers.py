@@ -37,6 +37,12 @@ def expect_copied(page: Page, text: str) -> None:
     wait_until(lambda: page.evaluate("navigator.clipboard.readText()") == text, what=f"the copy of {text[:40]!r}")
 
 
+def expect_text(page: Page, text: str, *, times: int = 1) -> None:
+    """Wait until the page shows that text at least so many times."""
+    whole = re.compile(".*".join([re.escape(text)] * times), re.DOTALL)
+    expect(page.locator("main")).to_contain_text(whole, use_inner_text=True)
+
+
 def width_of(page: Page) -> int:
     """How wide a page is that may just have been asked for, in pixels."""
     page.wait_for_load_state()

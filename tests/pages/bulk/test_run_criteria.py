@@ -44,13 +44,6 @@ def test_a_variable_that_no_row_has_is_an_error_of_the_text_that_names_it(reader
     assert "vars.NAME=COLUMN" in page.described(page.by_id("eval_crit"))
 
 
-def test_a_rubric_that_is_given_twice_is_refused(reader: Reader, services: Services):
-    reader.go(f"/runs/new?dataset={dataset(services, rows(2))}")
-    given = {"#rubric": "Names the river.", "#more": '{"rubric": [{"id": "a", "text": "True."}]}'}
-    page = reader.press("Start", given)
-    assert "Given twice, here and in a field of their own: rubric" in page.described(page.by_id("more"))
-
-
 def test_the_report_names_the_criterion_that_most_answers_do_not_meet(
     reader: Reader, services: Services, model_server: ModelServer
 ):
