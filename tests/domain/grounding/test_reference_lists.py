@@ -1,7 +1,5 @@
 """Reference lists and definitions of footnotes: only at the end of an answer, and only without statements."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +7,7 @@ from hypothesis import strategies as st
 from redraft.domain.grounding.citation_markers import Style
 from redraft.domain.grounding.citations import Cited, read_citations
 from redraft.domain.grounding.reference_lists import Known, is_note, is_title, write_endnotes
-
-
-@dataclass(frozen=True)
-class Chunk:
-    title: str | None = None
-    document_id: str | None = None
-    chunk_id: str | None = None
-
+from tests.domain.grounding.cited_answers import Chunk
 
 UNTITLED = [Chunk()] * 3
 TITLED = [

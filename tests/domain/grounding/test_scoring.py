@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001  (marks of many scripts)
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,16 +11,11 @@ from redraft.domain.grounding.citations import read_citations
 from redraft.domain.grounding.non_statements import is_denial, is_small_talk
 from redraft.domain.grounding.scoring import Grounding, ScoredSentence, ground, read_evidence
 from redraft.domain.text.content_words import read_content
+from tests.domain.grounding.cited_answers import Chunk
 from tests.domain.grounding.test_sentences import TEXTS
 
 WATER = "Water boils at 100 °C at sea level. At higher altitudes it boils at lower temperatures."
 ICE = "Ice melts at 0 °C. The melting of ice takes a lot of heat. It has 1,234 forms, of which nineteen are known."
-
-
-@dataclass(frozen=True)
-class Chunk:
-    chunk_id: str | None = None
-    document_id: str | None = None
 
 
 def is_non_statement(text: str) -> bool:
