@@ -62,6 +62,18 @@ def chat_for(provider: str, text: str = "What is the capital of France?", **rest
     return Chat(ModelRef(provider, "test-model"), rest.pop("system", "Be brief."), (Message("user", text),), **rest)
 
 
+def send_adapted(catalog: ProviderCatalog, chat: Chat, calls: int = 9) -> ChatReply:
+    """Make one call. After each adaptation, plan it anew, as the service does."""
+    made = catalog.get(chat.model)
+    for _ in range(calls):
+        try:
+            return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=10, limit_origin=chat.limit_origin))
+        except ProviderError as error:
+            if not error.is_adapted:
+                raise
+    raise AssertionError("adapted without end")
+
+
 Ask = Callable[..., ChatReply]
 
 

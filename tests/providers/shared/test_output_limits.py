@@ -12,11 +12,10 @@ from redraft.providers.catalog import ProviderCatalog
 from redraft.providers.shared.failures import Answer, Vendor, failure_of_answer
 from redraft.providers.shared.limit_refusals import LimitRefusal, read_refusal
 from redraft.providers.shared.output_limits import OutputLimits
-from redraft.providers.shared.protocol import Chat, ChatReply, LimitOrigin, Message
-from redraft.providers.shared.transport import CALLS_LOOP
+from redraft.providers.shared.protocol import Chat, LimitOrigin, Message
 from tests.model_server import ModelServer, Reply
 from tests.model_server.requests import Asked
-from tests.providers.conftest import chat_for
+from tests.providers.conftest import chat_for, send_adapted
 
 # {limit}: the model's own; {asked}: what was sent.
 OF_THE_MODEL = [
@@ -234,18 +233,6 @@ def limited(words: str, *, context: int = 10**9, maximum: int = 10**9, status: i
     return respond
 
 
-def asking(catalog: ProviderCatalog, chat: Chat, calls: int = 9) -> ChatReply:
-    """Call as a caller does: plan anew after each adaptation."""
-    made = catalog.get(chat.model)
-    for _ in range(calls):
-        try:
-            return CALLS_LOOP.run(made.send(made.wire_body(chat), timeout_s=10, limit_origin=chat.limit_origin))
-        except ProviderError as error:
-            if not error.is_adapted:
-                raise
-    raise AssertionError("adapted without end")
-
-
 def limits_sent(server: ModelServer) -> list[int]:
     return [entry.body["max_tokens"] for entry in server.requests()]
 
@@ -253,7 +240,7 @@ def limits_sent(server: ModelServer) -> list[int]:
 def test_a_models_limit_is_learned_once(server: ModelServer, catalog: ProviderCatalog, dialect: str):
     server.respond(limited(OF_THE_MODEL[1], maximum=2_000))
     for text in ("one", "another and longer prompt"):
-        assert asking(catalog, chat_for(dialect, text, max_output_tokens=4096)).text
+        assert send_adapted(catalog, chat_for(dialect, text, max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 2000, 2000]
 
 
@@ -263,7 +250,7 @@ def test_a_prompt_gets_the_room_that_the_context_leaves(
 ):
     server.respond(limited(words, context=4096))
     for text in ("one two three", "word " * 900, "word " * 900):
-        assert asking(catalog, chat_for(dialect, text, system="", max_output_tokens=4096)).text
+        assert send_adapted(catalog, chat_for(dialect, text, system="", max_output_tokens=4096)).text
     first, second, *others = limits_sent(server)
     assert (first, second) == (4096, 4093)
     assert all(2_000 < limit < 3_500 for limit in others)
@@ -272,26 +259,26 @@ def test_a_prompt_gets_the_room_that_the_context_leaves(
 def test_a_server_that_stops_counting_is_asked_for_less_and_less(server: ModelServer, catalog: ProviderCatalog):
     words = OF_THE_CONTEXT[0].replace("contains {prompt}", "contains at least 1").replace("{total}", "at least 4097")
     server.respond(limited(words, context=4096))
-    assert asking(catalog, chat_for("openai", "a " * 3_000, max_output_tokens=4096)).text
+    assert send_adapted(catalog, chat_for("openai", "a " * 3_000, max_output_tokens=4096)).text
 
 
 def test_a_sum_that_is_taken_for_the_context_does_not_end_in_small_steps(server: ModelServer, catalog: ProviderCatalog):
     words = "The tokens of prompt plus output are greater than the context length ({total} > {context})"
     server.respond(limited(words, context=1_500))
-    assert asking(catalog, chat_for("openai", max_output_tokens=4096), calls=5).text
+    assert send_adapted(catalog, chat_for("openai", max_output_tokens=4096), calls=5).text
 
 
 @pytest.mark.parametrize("words", ["max_tokens is too large", "context length exceeded", "too many tokens requested"])
 def test_without_a_number_the_limit_is_halved(server: ModelServer, catalog: ProviderCatalog, words: str):
     server.respond(limited(words, maximum=600))
-    assert asking(catalog, chat_for("openai", max_output_tokens=4096)).text
+    assert send_adapted(catalog, chat_for("openai", max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 2048, 1024, 512]
 
 
 def test_halving_ends(server: ModelServer, catalog: ProviderCatalog):
     server.respond(limited("max_tokens is too large", maximum=10))
     with pytest.raises(ProviderError, match=r"Set sampling\.max_output_tokens to a limit that the model accepts"):
-        asking(catalog, chat_for("openai", max_output_tokens=4096, limit_origin=LimitOrigin()))
+        send_adapted(catalog, chat_for("openai", max_output_tokens=4096, limit_origin=LimitOrigin()))
     assert limits_sent(server) == [4096, 2048, 1024, 512, 256]
 
 
@@ -310,7 +297,7 @@ def test_a_limit_that_a_person_fixed_is_named_and_not_lowered(
     chat = chat_for(dialect, "a b c", max_output_tokens=4096, limit_origin=LimitOrigin("THE_SETTING", is_fixed=True))
     for _ in range(2):
         with pytest.raises(ProviderError, match="Lower THE_SETTING") as caught:
-            asking(catalog, chat)
+            send_adapted(catalog, chat)
         assert told in caught.value.message
         assert "Shorten the task" not in caught.value.message
     assert limits_sent(server) == [4096, 4096]
@@ -319,7 +306,7 @@ def test_a_limit_that_a_person_fixed_is_named_and_not_lowered(
 def test_a_prompt_that_leaves_no_room_is_too_long(server: ModelServer, catalog: ProviderCatalog, dialect: str):
     server.respond(limited(OF_THE_CONTEXT[0], context=1_000))
     with pytest.raises(ProviderError, match="leaves no room for a reply: shorten the task") as caught:
-        asking(catalog, chat_for(dialect, "a " * 2_000, max_output_tokens=4096))
+        send_adapted(catalog, chat_for(dialect, "a " * 2_000, max_output_tokens=4096))
     assert caught.value.code == "context_too_long"
     assert len(server.requests()) == 1
 
@@ -327,18 +314,18 @@ def test_a_prompt_that_leaves_no_room_is_too_long(server: ModelServer, catalog: 
 def test_a_call_without_a_limit_is_never_adapted_for_its_length(server: ModelServer, catalog: ProviderCatalog):
     server.script(generate=[Reply(status=400, raw={"error": {"message": "context length exceeded"}})])
     with pytest.raises(ProviderError) as caught:
-        asking(catalog, chat_for("openai"))
+        send_adapted(catalog, chat_for("openai"))
     assert (caught.value.code, caught.value.is_adapted) == ("context_too_long", False)
 
 
 def test_a_limit_inside_a_stream_is_learned_too(server: ModelServer, catalog: ProviderCatalog, dialect: str):
     server.respond(limited(OF_THE_MODEL[0], maximum=100))
-    assert asking(catalog, chat_for(dialect, stream=True, max_output_tokens=4096)).text
+    assert send_adapted(catalog, chat_for(dialect, stream=True, max_output_tokens=4096)).text
     assert limits_sent(server) == [4096, 100]
 
 
 def test_the_limit_of_messages_without_a_wish_is_its_own_setting(server: ModelServer, catalog: ProviderCatalog):
     server.respond(limited(OF_THE_MODEL[1], maximum=1_000))
     chat = Chat(ModelRef("anthropic", "small"), "", (Message("user", "x"),))
-    assert asking(catalog, chat).text
+    assert send_adapted(catalog, chat).text
     assert limits_sent(server) == [8192, 1000]
