@@ -14,7 +14,7 @@ from redraft.storage.engine.tables import observations as table
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import jobs
 from redraft.storage.jobs.jobs import JobRecord
-from tests.storage.engine.test_plans import explained, whole_table_reads
+from tests.support.databases.plans import explained, whole_table_reads
 from tests.support.rows.observed import add_observation
 
 pytestmark = pytest.mark.both_databases

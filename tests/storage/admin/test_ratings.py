@@ -14,7 +14,7 @@ from redraft.storage.engine.tables import evaluations, iterations, jobs
 from redraft.storage.engine.tables import ratings as table
 from redraft.storage.engine.unit_of_work import Database
 from tests.storage.conftest import job_values
-from tests.storage.engine.test_plans import explained, whole_table_reads
+from tests.support.databases.plans import explained, whole_table_reads
 
 pytestmark = pytest.mark.both_databases
 

@@ -1,147 +1,31 @@
 """No query of the lists, the sweeper or a step reads a whole table: EXPLAIN says so on both databases."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, insert, text
+from sqlalchemy import Connection, event, text
 
-from redraft.domain.jobs.ids import new_id
 from redraft.storage.admin import metrics, overview, profile_versions, ratings, retention, usage
 from redraft.storage.admin.retention import EndedJob
 from redraft.storage.admin.usage import UsageFilter
 from redraft.storage.bulk import run_listing
 from redraft.storage.engine import query_parts
-from redraft.storage.engine.tables import calls as calls_table
 from redraft.storage.engine.tables import jobs as table
-from redraft.storage.engine.tables import metadata
 from redraft.storage.engine.unit_of_work import Database
 from redraft.storage.jobs import calls, due_steps, events, history, job_lists, jobs, step_claims, transitions, webhooks
-from redraft.storage.jobs.job_filters import JobFilter, Sort, positions
+from redraft.storage.jobs.job_filters import JobFilter, positions
 from redraft.storage.jobs.jobs import JobRecord
-from tests.storage.conftest import job_values
-from tests.support.databases.postgres import PostgresServer
-from tests.support.databases.sqlite import create_sqlite
+from tests.storage.engine.conftest import NOW, SORTS
+from tests.support.databases.plans import explained, whole_table_reads
 
 pytestmark = pytest.mark.both_databases
 
-NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
-# So long ago that few have ended before it: of many, PostgreSQL rather reads the table.
+# Few jobs have ended so long ago. If many have, PostgreSQL reads the whole table.
 LONG = timedelta(hours=28)
-MANY = 1800
-
-
-def fill(database: Database) -> None:
-    """Thousands of jobs and calls that have ended, a few that have not."""
-    rows = [
-        job_values(
-            created_at=NOW - timedelta(seconds=n),
-            deadline_at=NOW,
-            available_at=NOW,
-            metadata={"n": str(n)},
-            status="succeeded" if n % 600 else "queued",
-            stop_reason="accepted" if n % 600 else None,
-            finished_at=NOW - timedelta(minutes=n) if n % 600 else None,
-            model=f"openai:{n % 50}",
-            best_score=n % 101 / 101 if n % 3 else None,
-            cost_nano_usd=n * 7919 % 1009,
-        )
-        for n in range(MANY)
-    ]
-    ledger = [
-        {
-            "id": new_id("call"),
-            "job_id": rows[n]["id"],
-            "type": "generate",
-            "step": "generate",
-            "iteration": 1,
-            "candidate": 1,
-            "seq": 0,
-            "attempt": 1,
-            "lease_token": 1,
-            "provider": "openai",
-            "model": "openai:writer",
-            "request": {},
-            "status": "ok" if n % 600 else "started",
-            "started_at": NOW - timedelta(seconds=n),
-            "finished_at": NOW - timedelta(minutes=n) if n % 600 else None,
-        }
-        for n in range(MANY)
-    ]
-    with database.write() as connection:
-        connection.execute(insert(table), rows)
-        connection.execute(insert(calls_table), ledger)
-    # PostgreSQL vacuums by itself after some seconds, and then makes other plans
-    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("ANALYZE" if database.is_sqlite else "VACUUM ANALYZE")
-
-
-@pytest.fixture(scope="module")
-def filled_sqlite(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    file = tmp_path_factory.mktemp("filled") / "redraft.db"
-    with closing(Database(create_sqlite(file))) as database:
-        fill(database)
-    return file.read_bytes()
-
-
-@pytest.fixture(scope="module")
-def filled_postgres(postgres: PostgresServer) -> Iterator[str]:
-    name = postgres.create_database()
-    with closing(Database(postgres.url_of(name))) as database:
-        fill(database)
-    yield name
-    postgres.drop_database(name)
-
-
-@pytest.fixture
-def full(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Database]:
-    """A copy of a filled database: to fill one takes twenty times as long."""
-    if database_url.startswith("sqlite"):
-        (tmp_path / "full.db").write_bytes(request.getfixturevalue("filled_sqlite"))
-        with closing(Database(f"sqlite:///{tmp_path / 'full.db'}")) as database:
-            yield database
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    name = server.create_database(template=request.getfixturevalue("filled_postgres"))
-    with closing(Database(server.url_of(name))) as database:
-        yield database
-    server.drop_database(name)
-
-
-@contextmanager
-def explained(connection: Connection, *, is_generic: bool = False) -> Iterator[list[str]]:
-    """The plans of all statements that are executed meanwhile; if `is_generic`, those without values of parameters."""
-    plans: list[str] = []
-    prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
-
-    def explain(_conn: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if statement.startswith(("EXPLAIN", "BEGIN", "SET")):
-            return
-        if is_generic:
-            cursor.execute(f"EXPLAIN (GENERIC_PLAN) {statement}", prepare=False)
-        else:
-            cursor.execute(prefix + statement, parameters)
-        plans.append("\n".join(str(row[-1]) for row in cursor.fetchall()))
-
-    event.listen(connection.engine, "before_cursor_execute", explain)
-    try:
-        yield plans
-    finally:
-        event.remove(connection.engine, "before_cursor_execute", explain)
-
-
-_SCAN = rf"SCAN ({'|'.join(metadata.tables)})\b"
-
-
-def whole_table_reads(plan: str) -> list[str]:
-    """Lines that read a table of ours from end to end without an index."""
-    lines = [line.strip(" ->") for line in plan.splitlines()]
-    return [line for line in lines if line.startswith("Seq Scan") or (re.match(_SCAN, line) and "INDEX" not in line)]
 
 
 def _job(connection: Connection) -> JobRecord:
@@ -149,8 +33,6 @@ def _job(connection: Connection) -> JobRecord:
     assert record is not None
     return record
 
-
-SORTS: tuple[Sort, ...] = ("best", "worst", "cost", "duration")
 
 STATEMENTS: dict[str, Callable[[Connection], Any]] = {
     "the newest jobs": lambda c: jobs.list_page(c, JobFilter()),
@@ -246,7 +128,7 @@ def test_no_statement_reads_a_whole_table(full: Database):
     found: dict[str, list[str]] = {}
     with full.write() as connection:
         if not full.is_sqlite:
-            # The tables beside `jobs` are empty here; PostgreSQL would read those from end to end.
+            # PostgreSQL would read the empty tables from end to end: only `jobs` and `calls` have rows here
             connection.execute(text("SET LOCAL enable_seqscan = off"))
         for name, run in STATEMENTS.items():
             with explained(connection) as plans:
@@ -272,7 +154,7 @@ def test_no_plan_depends_on_parameters(full: Database):
 
 
 def plan_of(database: Database, name: str) -> str:
-    """The plans of the queries that are run under that name."""
+    """Return the plans of the statements that have that name in `STATEMENTS`."""
     with database.write() as connection, explained(connection) as plans:
         STATEMENTS[name](connection)
     return "\n".join(plans)
@@ -282,64 +164,6 @@ def test_an_index_leads_to_the_place_of_a_page(full: Database):
     place = re.compile(r"\(created_at,\s*id\)\s*<|ROW\(created_at, .*id.*\) < ROW")
     found = {name: plan_of(full, name) for name in ("the next page", "lines of the next page")}
     assert {name: plan for name, plan in found.items() if not place.search(plan)} == {}
-
-
-def test_few_jobs_of_a_kind_are_not_looked_for_among_all(full: Database):
-    with full.write() as connection, explained(connection) as plans:
-        for kind in ("evaluate_answer", "rescore_answers"):
-            job_lists.page(connection, JobFilter(kind=kind))
-            positions(connection, JobFilter(kind=kind, after=(NOW, "job_1"), newest_first=False))
-    assert [plan for plan in plans if "ix_jobs_other_kinds" not in plan] == []
-    assert len(plans) == 4
-
-
-def test_jobs_of_an_outcome_are_found_in_its_index(full: Database):
-    outcomes = ("failed", "not_accepted", "not_evaluated")
-    with full.write() as connection:
-        if not full.is_sqlite:
-            connection.execute(text("SET LOCAL enable_seqscan = off"))
-        with explained(connection) as plans:
-            job_lists.page(connection, JobFilter(outcomes=outcomes))
-            positions(connection, JobFilter(outcomes=outcomes, after=(NOW, "job_1")))
-            positions(connection, JobFilter(outcomes=outcomes, newest_first=False))
-    # The continued jobs of each verdict are a query of their own
-    assert len(plans) == 3 * 5
-    assert [plan for plan in plans if "ix_jobs_outcome_created" not in plan] == []
-
-
-def test_jobs_with_a_label_are_found_in_the_order_of_the_list(full: Database):
-    with full.write() as connection, explained(connection) as plans:
-        positions(connection, JobFilter(metadata={"n": "77"}))
-        positions(connection, JobFilter(metadata={"n": "77"}, after=(NOW, "job_1")))
-        positions(connection, JobFilter(metadata={"n": "77"}, newest_first=False))
-    index = "job_labels USING PRIMARY KEY" if full.is_sqlite else "Index Only Scan.* using pk_job_labels"
-    assert [plan for plan in plans if not re.search(index, plan) or re.search(r"Sort|B-TREE|\bjobs\b", plan)] == []
-    assert len(plans) == 3
-
-
-def test_jobs_with_labels_and_an_outcome_are_tested_in_the_order_of_the_label(full: Database):
-    with full.write() as connection:
-        if not full.is_sqlite:
-            connection.execute(text("SET LOCAL enable_seqscan = off"))
-        with explained(connection) as plans:
-            positions(connection, JobFilter(metadata={"n": "77"}, outcomes=("accepted",)))
-    assert [plan for plan in plans if "job_labels" not in plan] == []
-    # The first job of the label, the last one of its first jobs, and the page
-    assert len(plans) == 3
-
-
-@pytest.mark.parametrize("sort", SORTS)
-def test_an_index_gives_the_order_of_all_jobs(full: Database, sort: Sort):
-    with full.write() as connection:
-        if not full.is_sqlite:
-            # It is cheap to sort so few jobs
-            connection.execute(text("SET LOCAL enable_sort = off"))
-        with explained(connection) as plans:
-            [row, *_] = job_lists.page_by(connection, sort, None, 50) or []
-            job_lists.page_by(connection, sort, row.id, 50)
-    first, next_page = plans[0], plans[3]
-    assert f"ix_jobs_{sort}" in first
-    assert re.search(rf"ix_jobs_{sort}.*(<|\n *Index Cond: .*<)", next_page)
 
 
 def test_the_sweeper_looks_at_open_jobs_and_open_calls_only(full: Database):
@@ -370,7 +194,7 @@ def uses_the_time(plan: str, name: str, database: Database) -> bool:
 
 
 def forget_statistics(database: Database) -> None:
-    """As in a database that nobody has analyzed; PostgreSQL does that by itself."""
+    """Remove the statistics of SQLite, as in a database that nobody has analyzed. PostgreSQL analyzes by itself."""
     if not database.is_sqlite:
         pytest.skip("PostgreSQL keeps its own")
     with database.write() as connection:
@@ -385,7 +209,7 @@ def test_the_plan_check_itself_sees_a_whole_table_read(full: Database):
 
 
 def test_no_change_repeats_a_query_with_a_limit_for_each_of_its_rows(full: Database):
-    """PostgreSQL may do so before it has statistics: with thousands of calls in flight a sweep took 30 s."""
+    """PostgreSQL may repeat the query before it has statistics: with thousands of open calls, a sweep took 30 s."""
     repeated = re.compile(r"^\s*(?:UPDATE|DELETE)\b.*\bIN \(\s*SELECT\b.*\bLIMIT\b", re.DOTALL)
     sent: dict[str, list[str]] = {}
     with full.write() as connection:
