@@ -1,12 +1,13 @@
-"""A driver on each database in turn; short waits."""
+"""A driver on each database in turn; short waits; a receiver of webhooks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from redraft.operations.services import Services
 from tests.operations.driving import Driver
+from tests.support.receiver import Receiver
 
 
 @pytest.fixture
@@ -25,3 +26,9 @@ def driver(make_driver: Callable[..., Driver]) -> Driver:
 @pytest.fixture
 def interrupted(driver: Driver) -> Callable[[Callable[[], None]], Driver]:
     return driver.interrupted
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        yield server

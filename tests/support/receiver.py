@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from pydantic import SecretStr
+
 from tests.support.waiting import patient, wait_until
 
 SECRET = "whsec_" + base64.b64encode(b"a key of the tests, 32 bytes long").decode()
 LOOPBACK = "127.0.0.0/8"
+SIGNED: dict[str, Any] = {"webhook_secret": SecretStr(SECRET), "webhook_allow_private": LOOPBACK}
 
 
 @dataclass(frozen=True)

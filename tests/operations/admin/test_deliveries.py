@@ -1,69 +1,33 @@
-"""Webhooks from the job's events to a real receiver and back into the outbox."""
+"""Deliveries of webhooks to a real receiver: signed, tried again after failures, and sent by one worker."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import event, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import update
 
 from redraft.domain.admin.address_rules import Allowed
-from redraft.domain.jobs.requests import ContinueJob
 from redraft.domain.jobs.webhook_retries import ATTEMPTS_MAX
-from redraft.domain.jobs.webhooks import EVENT_TYPES
-from redraft.errors import Invalid, NotFound
 from redraft.operations.admin.deliveries import PER_RECEIVER_MAX, SLOW_AT_ONCE_MAX, Deliverer, DeliverySlots
-from redraft.operations.jobs import lifecycle, webhooks
+from redraft.operations.jobs import webhooks
 from redraft.operations.jobs.resources import WebhookDelivery
-from redraft.operations.services import Services
-from redraft.operations.steps.sweeper import sweep
 from redraft.outbound import Sender
 from redraft.storage.engine.columns import DbNow
 from redraft.storage.engine.tables import webhook_deliveries
-from redraft.storage.jobs import events, transitions
 from redraft.storage.jobs import webhooks as rows
 from tests.model_server.server import ModelServer
 from tests.operations.driving import Driver
-from tests.support.receiver import LOOPBACK, SECRET, Answer, Receiver, verify
+from tests.operations.webhooks import MakeDriver, hook, only, send
+from tests.support.receiver import LOOPBACK, SECRET, SIGNED, Answer, Receiver, verify
 from tests.support.waiting import patient, wait_until
-
-MakeDriver = Callable[..., Driver]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as server:
-        yield server
 
 
 @pytest.fixture
 def driver(make_driver: MakeDriver) -> Driver:
-    return make_driver(webhook_secret=SecretStr(SECRET), webhook_allow_private=LOOPBACK)
-
-
-def hook(receiver: Receiver, *events: str) -> dict[str, Any]:
-    return {"url": receiver.url, "events": list(events or ("done",))}
-
-
-def send(services: Services) -> None:
-    """One round of a worker's deliverer, to its end."""
-    deliverer = Deliverer(services)
-    deliverer.send_due()
-    assert deliverer.finish(30)
-
-
-def deliveries(driver: Driver, job_id: str) -> list[WebhookDelivery]:
-    return webhooks.list_deliveries(driver.services, job_id)
-
-
-def only(driver: Driver, job_id: str) -> WebhookDelivery:
-    [delivery] = deliveries(driver, job_id)
-    return delivery
+    return make_driver(**SIGNED)
 
 
 def set_back(driver: Driver, **columns: Any) -> None:
@@ -76,7 +40,7 @@ def make_due(driver: Driver) -> None:
 
 
 def run_out(driver: Driver) -> None:
-    """As if the worker that has claimed them was gone for long."""
+    """Let all leases expire, as if the worker that claimed the deliveries had died."""
     set_back(driver, lease_expires_at=DbNow(-1))
 
 
@@ -109,85 +73,9 @@ def test_an_end_is_delivered_once_and_signed(driver: Driver, receiver: Receiver,
     assert delivery.delivered_at is not None
 
 
-@pytest.mark.both_databases
-def test_each_event_that_is_asked_for_has_its_entry_and_no_other(
-    driver: Driver, receiver: Receiver, model_server: ModelServer
-):
-    model_server.script(evaluate=[0.2, 0.9])
-    job = driver.run_new(webhook=hook(receiver, *EVENT_TYPES))
-    found = [(each.seq, each.type) for each in driver.events(job.id)]
-    assert {kind for _, kind in found} <= set(EVENT_TYPES)
-    assert [(each.seq, each.type) for each in deliveries(driver, job.id)] == [
-        (seq, kind if kind.startswith("job.") else f"job.{kind}") for seq, kind in found
-    ]
-    some = driver.run_new(webhook=hook(receiver, "job.started", "done"))
-    assert [each.type for each in deliveries(driver, some.id)] == ["job.started", "job.done"]
-
-
-def test_a_job_without_a_webhook_has_no_entry(driver: Driver):
-    assert deliveries(driver, driver.run_new().id) == []
-
-
-def test_a_job_without_a_webhook_costs_no_statement(driver: Driver, receiver: Receiver):
-    told: list[str] = []
-    event.listen(driver.services.database.engine, "before_cursor_execute", lambda *given: told.append(given[2]))
-    driver.run_new()
-    assert len(told) > 10
-    assert not any("webhook" in statement for statement in told)
-    driver.run_new(webhook=hook(receiver))
-    assert any("INSERT INTO webhook_deliveries" in statement for statement in told)
-
-
-@pytest.mark.both_databases
-def test_every_way_to_an_end_has_its_entry(driver: Driver, receiver: Receiver):
-    canceled, late = driver.submit(webhook=hook(receiver)), driver.submit(webhook=hook(receiver))
-    lifecycle.cancel(driver.services, canceled)
-    driver.set_back(late, deadline_at=-60)
-    sweep(driver.services)
-    expired = driver.submit_evaluation("An answer.", webhook=hook(receiver))
-    driver.set_back(expired, deadline_at=-1)
-    driver.step(expired)
-    for job_id in (canceled, late, expired):
-        assert only(driver, job_id).type == "job.done"
-    send(driver.services)
-    send(driver.services)
-    assert {hit.json["data"]["job_id"] for hit in receiver.hits} == {canceled, late, expired}
-
-
-def test_a_continuation_is_told_to_the_same_webhook(driver: Driver, receiver: Receiver, model_server: ModelServer):
-    model_server.script(evaluate=[0.1, 0.9])
-    job = driver.run_new(iter_max=1, webhook=hook(receiver, "done", "job.continued"))
-    lifecycle.continue_job(driver.services, job.id, ContinueJob(iter_max=1))
-    driver.run(job.id)
-    assert [each.type for each in deliveries(driver, job.id)] == ["job.done", "job.continued", "job.done"]
-
-
-@pytest.mark.both_databases
-def test_a_unit_of_work_that_fails_leaves_no_entry(driver: Driver, receiver: Receiver):
-    job_id = driver.submit(webhook=hook(receiver))
-    row = driver.row(job_id)
-    with suppress(IntegrityError), driver.services.database.write() as connection:
-        first = transitions.change(connection, job_id, {}, when=transitions.is_live(), new_events=1)
-        assert first
-        events.add(connection, row, first, [("done", {"message": "m", "at": "now"})])
-        events.add(connection, row, first, [("done", {"message": "twice", "at": "now"})])
-    assert deliveries(driver, job_id) == []
-    assert not driver.services.database.changed_tables["webhooks"].is_set()
-
-
-def test_news_are_told_after_the_commit_of_an_entry_only(driver: Driver, receiver: Receiver):
-    changed = driver.services.database.changed_tables["webhooks"]
-    driver.run_new()
-    driver.submit(webhook=hook(receiver))
-    assert not changed.is_set()
-    driver.submit(webhook=hook(receiver, "job.queued"))
-    assert changed.is_set()
-
-
 # Case E14
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 404, 429, 500, 503])
-def test_any_other_answer_is_tried_again(make_driver: MakeDriver, status: int):
-    driver = make_driver(webhook_secret=SecretStr(SECRET), webhook_allow_private=LOOPBACK)
+def test_any_other_answer_is_tried_again(driver: Driver, status: int):
     with Receiver() as elsewhere, Receiver(Answer(status, {"Location": elsewhere.url})) as receiver:
         job_id = driver.submit(webhook=hook(receiver, "job.queued"))
         send(driver.services)
@@ -236,23 +124,6 @@ def test_the_schedule_comes_to_an_end_and_begins_anew_with_a_redelivery(driver: 
         assert (delivery.status, delivery.attempts) == ("pending", ATTEMPTS_MAX + 1)
         assert 3 < wait_s(delivery) < 7
         assert len({hit.id for hit in receiver.hits}) == 1
-
-
-def test_a_delivered_one_is_sent_again_when_asked(driver: Driver, receiver: Receiver):
-    job_id = driver.submit(webhook=hook(receiver, "job.queued"))
-    send(driver.services)
-    webhooks.redeliver(driver.services, job_id, only(driver, job_id).id)
-    send(driver.services)
-    assert len(receiver.hits) == 2
-    assert only(driver, job_id).status == "delivered"
-
-
-def test_what_is_not_there_cannot_be_redelivered(driver: Driver, receiver: Receiver):
-    mine, other = (driver.submit(webhook=hook(receiver, "job.queued")) for _ in range(2))
-    with pytest.raises(NotFound):
-        webhooks.redeliver(driver.services, mine, only(driver, other).id)
-    with pytest.raises(NotFound):
-        webhooks.list_deliveries(driver.services, "job_none")
 
 
 def test_retry_after_is_honoured_and_410_is_the_end(driver: Driver):
@@ -315,13 +186,6 @@ def test_a_slow_receiver_does_not_delay_others(driver: Driver, receiver: Receive
         assert deliverer.finish(30)
 
 
-def test_without_a_secret_a_webhook_is_refused(make_driver: MakeDriver, receiver: Receiver):
-    driver = make_driver(webhook_allow_private=LOOPBACK)
-    with pytest.raises(Invalid) as refused:
-        driver.submit(webhook=hook(receiver))
-    assert refused.value.code == "webhooks_not_configured"
-
-
 def test_a_worker_without_the_secret_puts_off(driver: Driver, make_driver: MakeDriver, receiver: Receiver):
     job_id = driver.submit(webhook=hook(receiver, "job.queued"))
     send(make_driver(webhook_allow_private=LOOPBACK).services)
@@ -349,14 +213,6 @@ def test_a_name_that_leads_inside_by_then_is_refused(driver: Driver, receiver: R
     assert (delivery.status, delivery.attempts, receiver.hits) == ("failed", 1, [])
     assert "127.0.0.1" not in (delivery.error or "")
     assert "not public" in (delivery.error or "")
-
-
-def test_the_secret_is_in_no_resource_and_no_row(driver: Driver, receiver: Receiver):
-    job_id = driver.submit(webhook=hook(receiver, "job.queued"))
-    send(driver.services)
-    shown = driver.job(job_id).model_dump_json() + only(driver, job_id).model_dump_json()
-    assert driver.job(job_id).request["webhook"] == hook(receiver, "job.queued")
-    assert SECRET.removeprefix("whsec_") not in shown
 
 
 def test_a_closing_worker_begins_nothing(driver: Driver, receiver: Receiver):
@@ -389,7 +245,7 @@ def test_a_receiver_has_few_places_and_slow_ones_together_not_all():
         assert slots.spared() == [f"slow{n}" for n in range(number)]
         for _ in range(PER_RECEIVER_MAX):
             slots.enter(f"slow{number}")
-    # One of the slow ones has nothing in flight, and waits with them; who answers does not
+    # One slow receiver has nothing in flight and waits too; a receiver that answers does not wait
     assert f"slow{SLOW_AT_ONCE_MAX // PER_RECEIVER_MAX}" in slots.spared()
     assert slots.has_room
     slots.leave("slow0")
