@@ -1,6 +1,5 @@
 """Runs of schedules: one per time, once after an outage, with gates and webhooks, however many workers race."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -124,12 +123,6 @@ def test_a_schedule_of_no_dataset_or_with_bad_words_is_refused(driver: Driver):
     run = CreateRun(dataset_id="ds_missing", defaults=DEFAULTS)
     with pytest.raises(NotFound):
         schedules.create_schedule(driver.services, CreateSchedule(cron="0 * * * *", run=run))
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as server:
-        yield server
 
 
 @pytest.mark.both_databases
