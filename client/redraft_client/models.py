@@ -1131,6 +1131,7 @@ class RunFacts(ResponseModel):
     deleted_jobs: int = 0
     saved_usd: str | None = None
     rounds_s: list[float | None] = []
+    ratings: dict[str, int] | None = None
     evaluator_warnings: list[str] = []
     settings: dict[str, Any] | None = None
 
