@@ -1,4 +1,4 @@
-"""A receiver of webhooks on a real socket: it keeps what came, and answers as it is told."""
+"""A receiver of webhooks on a real socket. It keeps each request, and sends the answers that a test sets."""
 
 import base64
 import contextlib
@@ -22,7 +22,7 @@ SIGNED: dict[str, Any] = {"webhook_secret": SecretStr(SECRET), "webhook_allow_pr
 
 @dataclass(frozen=True)
 class Hit:
-    """One request as it came."""
+    """A request as the receiver read it."""
 
     path: str
     headers: Mapping[str, str]
@@ -43,19 +43,19 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
     before: Callable[[], object] | None = None
-    """Called when the request is read and nothing is answered yet."""
+    """This is called after the request is read and before the answer is sent."""
     raw: bytes | None = None
-    """Sent as it is, instead of an answer in HTTP."""
+    """These bytes are sent instead of an answer in HTTP."""
 
 
 def verify(hit: Hit, secret: str = SECRET) -> dict[str, Any]:
-    """What a receiver does, as docs/webhooks.md shows it; returns the payload."""
+    """Check the signature as docs/webhooks.md shows it, and return the payload."""
     assert is_signed(hit, secret), "the signature does not fit"
     return hit.json
 
 
 def is_signed(hit: Hit, secret: str = SECRET) -> bool:
-    """Whether the body came from who has the secret."""
+    """Whether the sender of the body has the secret."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = f"{hit.headers['webhook-id']}.{hit.headers['webhook-timestamp']}.".encode() + hit.body
     expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -64,7 +64,7 @@ def is_signed(hit: Hit, secret: str = SECRET) -> bool:
 
 
 class Receiver:
-    """A context manager. `answers` are used up in order, then `usual` is the answer."""
+    """A context manager. The receiver sends each of `answers` once and in order, then always `usual`."""
 
     def __init__(self, *answers: Answer, usual: Answer | None = None) -> None:
         self.hits: list[Hit] = []
@@ -100,7 +100,7 @@ class Receiver:
                 size = int(self.headers.get("content-length", 0))
                 body = self.rfile.read(size)
                 if len(body) < size:
-                    # Its sender was killed in the midst of it: no receiver takes half a request
+                    # The sender was killed while it sent the request, and no receiver accepts an incomplete request
                     self.close_connection = True
                     return
                 headers = {name.lower(): value for name, value in self.headers.items()}

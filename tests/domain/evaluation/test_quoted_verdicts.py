@@ -223,7 +223,7 @@ def test_a_verdict_within_a_sentence_is_a_quotation_where_the_texts_state_its_sc
     ],
 )
 def test_a_verdict_that_is_followed_by_another_score_in_words_is_ambiguous(words: str, read_as: Any):
-    # Nothing shows that this object is quoted
+    # The prompt contains the verdict only backwards, so nothing shows that the object is quoted
     assert read(f"Turned around: {_QUOTED}. {words}", _QUOTED[::-1]) == read_as
 
 

@@ -29,7 +29,7 @@ def test_a_job_is_sent_by_keyboard_alone(visitor: Visitor, services: Services):
     page = visitor.go("/new")
     keyboard = page.keyboard
     keyboard.press("Tab")
-    keyboard.press("Enter")  # to the content
+    keyboard.press("Enter")  # Follow the link to the content
     keyboard.press("Tab")
     keyboard.type("Why is the sky blue?")
     for text in (None, "One sentence.", "Names scattering."):

@@ -72,7 +72,7 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
         anthropic("`temperature` may only be set to 1 when thinking is enabled."),
         "no_temperature",
     ),
-    # the schema, a rung at a time
+    # the schema: each refusal leads to the next looser form
     (OPENAI_SENT, 400, openai(NO_SCHEMA, None), "json_object"),
     (
         OPENAI_SENT,
@@ -137,7 +137,7 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
         {"detail": "Extra parameters ['stream_options'] are not allowed when extra-parameters is not set."},
         "no_stream_options",
     ),
-    # nothing that can be left out
+    # refusals without an adaptation
     (OPENAI_SENT, 400, openai("Unknown parameter: 'max_tokens'.", "max_tokens"), None),
     (OWN_SENT, 400, openai("max_tokens is too large: 9. This model supports at most 5.", "max_tokens"), None),
     (OWN_SENT, 400, vllm("This model's maximum context length is 8 tokens, max_tokens is not supported"), None),
@@ -160,10 +160,10 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
 THINKING: dict[str, Any] = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}
 BUDGET: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 4096}}
 LEARNED: list[tuple[dict[str, Any], str, str | None, dict[str, set[str]]]] = [
-    # of the whole model
+    # learned for the whole model
     ({"temperature": 0.2}, "`temperature` is deprecated for this model.", None, {"x": {"no_temperature"}}),
     ({"seed": 3}, "Unrecognized request argument supplied: seed", None, {"x": {"no_seed"}}),
-    # only of a value, or of a combination
+    # learned only for a value, or for a combination of settings
     (
         {"temperature": 1.5},
         "temperature: values above 1 are not supported",
@@ -195,7 +195,7 @@ LEARNED: list[tuple[dict[str, Any], str, str | None, dict[str, set[str]]]] = [
         None,
         {"x#temperature=0.2#reasoning=on": {"no_temperature"}},
     ),
-    # only of an effort or a budget
+    # learned only for an effort or a budget
     (THINKING, "This model does not support the effort parameter.", None, {"x#effort=high": {"effort_as_budget"}}),
     (BUDGET, "thinking is not supported by this model", None, {"x#budget=4096": {"no_reasoning_effort"}}),
     (
@@ -204,7 +204,7 @@ LEARNED: list[tuple[dict[str, Any], str, str | None, dict[str, set[str]]]] = [
         "reasoning.effort",
         {"x#effort=xhigh": {"no_reasoning_effort"}},
     ),
-    # another part is refused, or none
+    # another part of the request is refused, or no part: nothing about the settings is learned
     (BUDGET, "`max_tokens` must be greater than `thinking.budget_tokens`", None, {}),
     (THINKING, "messages.0.content.1: image exceeds 5 MB maximum for model x-thinking", None, {}),
     (THINKING, "Prefilling the assistant's turn is not supported when thinking is enabled.", None, {}),

@@ -32,7 +32,7 @@ def test_jobs_of_an_outcome_are_found_in_its_index(full: Database):
             job_lists.page(connection, JobFilter(outcomes=outcomes))
             positions(connection, JobFilter(outcomes=outcomes, after=(NOW, "job_1")))
             positions(connection, JobFilter(outcomes=outcomes, newest_first=False))
-    # The continued jobs of each verdict are a query of their own
+    # For not_accepted and not_evaluated, a second query finds the continued jobs
     assert len(plans) == 3 * 5
     assert [plan for plan in plans if "ix_jobs_outcome_created" not in plan] == []
 
@@ -54,7 +54,7 @@ def test_jobs_with_labels_and_an_outcome_are_tested_in_the_order_of_the_label(fu
         with explained(connection) as plans:
             positions(connection, JobFilter(metadata={"n": "77"}, outcomes=("accepted",)))
     assert [plan for plan in plans if "job_labels" not in plan] == []
-    # The first job of the label, the last one of its first jobs, and the page
+    # The first job with the label, the last of the first jobs with it, and the page
     assert len(plans) == 3
 
 
@@ -62,7 +62,7 @@ def test_jobs_with_labels_and_an_outcome_are_tested_in_the_order_of_the_label(fu
 def test_an_index_gives_the_order_of_all_jobs(full: Database, sort: Sort):
     with full.write() as connection:
         if not full.is_sqlite:
-            # It is cheap to sort so few jobs
+            # Sorting so few jobs is cheap, so PostgreSQL would not use the index
             connection.execute(text("SET LOCAL enable_sort = off"))
         with explained(connection) as plans:
             [row, *_] = job_lists.page_by(connection, sort, None, 50) or []

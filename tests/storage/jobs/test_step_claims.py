@@ -215,7 +215,7 @@ def test_a_stopping_worker_gives_back_its_own_leases_only(database: Database, ad
     must_claim(database, mine, owner="wrk_1")
     must_claim(database, other, owner="wrk_2")
     with database.write() as connection:
-        # The last value is the run of the job: this job has no run, and SQLite must not return one
+        # The last value is the job's run. This job has none, and SQLite must not show it as an item of a run
         assert transitions.release_leases(connection, "wrk_1") == [("generate", mine.id, 1, None)]
     assert advance(database, mine.id, 1, step="evaluate") is None
     assert claim(database, mine) is not None
