@@ -29,7 +29,6 @@ from redraft.operations.calls.step_work import ModelCall, Work
 from redraft.operations.services import Services
 from redraft.providers.shared.capabilities import loose_form, parameters_not_sent
 from redraft.providers.shared.protocol import ChatReply, NotExecuted, UnusableReply, Usage
-from redraft.providers.shared.replies import REASONING_ONLY
 from redraft.providers.shared.schemas import schema_in, unwrapped, why_not_strict, wraps
 from redraft.redaction import redact_known, redact_known_values
 from redraft.storage.jobs import calls
@@ -121,7 +120,8 @@ def _answered(
         return reply
     answer = answer_in(reply.text)
     if not answer.strip():
-        raise UnusableReply("empty_output", REASONING_ONLY, replace(reply, text=""))
+        words = "The reply has no text: reasoning only, or only tokens that end a turn."
+        raise UnusableReply("empty_output", words, replace(reply, text=""))
     if is_wrapped:
         answer = unwrapped(answer)
     if stream is not None:

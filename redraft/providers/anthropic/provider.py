@@ -110,7 +110,8 @@ class AnthropicProvider:
             if len(answers) > CONTINUATIONS_MAX:
                 raise ProviderError(
                     "provider_bad_request",
-                    f"The model paused its turn {len(answers)} times and did not complete it.",
+                    f"The model paused its turn {len(answers)} times and did not complete it."
+                    " Shorten the task, or use another model.",
                     http_status=answers[-1].status,
                     response=[answer.body for answer in answers],
                 )

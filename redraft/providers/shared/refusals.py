@@ -37,7 +37,8 @@ _UNSUPPORTED = re.compile(
     r"unsupported|not (currently )?(support|permitted|allowed|available|enabled|implemented|recogni[sz]ed)"
     r"|(does|do|is|are)(n't| not) (support|allow|recogni[sz]e)|unrecogni[sz]ed|unknown|unexpected"
     r"|extra (inputs|fields|param|keys)|deprecated|no longer|only .{0,30}(allowed|supported|set)"
-    r"|may only|cannot (both )?be (used|specified)|unavailable|incompatible|\bunset\b",
+    r"|may only|cannot (both )?be (used|specified)|unavailable|incompatible|\bunset\b"
+    r"|不支持|pas pris en charge|nicht unterstützt|no (es|está) (compatible|admitid)|no se admite",
     re.IGNORECASE,
 )
 # Each server words the efforts that it accepts in its own way
@@ -73,7 +74,7 @@ _SYSTEM = re.compile(
     r"|(support|allow|accept|enable)\w*\W.{0,30}\bsystem\W{0,3}(role|message|prompt|instruction)"
     r"|does not support '(system|developer)'|developer instruction is not enabled"
     r"|only user(,| and) (?!.{0,30}\bsystem).{0,30}roles? (are|is) supported|unexpected role .?system"
-    r"|\bsystem: extra inputs"
+    r"|\bsystem: extra inputs|(input should be|values are:?|one of) .?'user' (or|and) 'assistant'"
     r"|roles must alternate user/assistant|first (message|role|content).{0,30}\buser\b",
     re.IGNORECASE,
 )

@@ -55,6 +55,10 @@ REFUSALS: list[tuple[dict[str, Any], int, Any, str | None]] = [
     ),
     (OPENAI_SENT, 422, forbidden("body", "max_completion_tokens"), "other_limit_name"),
     # temperature
+    (OPENAI_SENT, 400, openai("参数 temperature 不支持"), "no_temperature"),
+    (OPENAI_SENT, 400, openai("Le paramètre temperature n'est pas pris en charge."), "no_temperature"),
+    (OWN_SENT, 400, openai("messages.0.role: Input should be 'user' or 'assistant'"), "system_in_turn"),
+    (OWN_SENT, 400, openai("Supported values are: 'user' and 'assistant'.", "messages[0].role"), "system_in_turn"),
     (OPENAI_SENT, 400, openai(ONE_TEMPERATURE, "temperature", "unsupported_value"), "no_temperature"),
     (
         OPENAI_SENT,
