@@ -22,6 +22,7 @@ _RESPONSES = f'''"""The models of responses, from the API's description. {_NOTE}
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from redraft_client._base import JobState, ResponseModel, RunState
@@ -35,6 +36,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, Required, TypedDict
 '''
+# Without this method, the iteration over a list would yield pairs of field names and values
+_ITERATION = """\
+    def __iter__(self) -> Iterator[{}]:  # type: ignore[override]
+        return iter(self.data)
+"""
 _FILTERED = frozenset({"list_jobs", "list_run_items", "get_calibration"})
 _BASES = {"Job": "JobState", "Run": "RunState"}
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
@@ -121,6 +127,8 @@ def _model(name: str, schema: Schema) -> str:
         for field, each in schema.get("properties", {}).items()
         for line in (_field(field, each, is_required=field in required), *_doc(each.get("description")))
     ]
+    if name.endswith(("List", "Page")):
+        lines += ["", *_ITERATION.format(schema["properties"]["data"]["items"]["$ref"].rpartition("/")[2]).splitlines()]
     return "\n".join(lines if len(lines) > 1 else [*lines, "    pass"]) + "\n"
 
 

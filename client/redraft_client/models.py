@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from redraft_client._base import JobState, ResponseModel, RunState
@@ -126,6 +127,9 @@ class Call(ResponseModel):
 class CallList(ResponseModel):
     """Model calls, oldest first, with retries and failed calls."""
     data: list[Call]
+
+    def __iter__(self) -> Iterator[Call]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class CallTotals(ResponseModel):
@@ -372,16 +376,25 @@ class DatasetItemPage(ResponseModel):
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
 
+    def __iter__(self) -> Iterator[DatasetItem]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class DatasetPage(ResponseModel):
     data: list[Dataset]
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
 
+    def __iter__(self) -> Iterator[Dataset]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class DeliveryList(ResponseModel):
     """One delivery for each event that the webhook selects, in the order of the events."""
     data: list[WebhookDelivery]
+
+    def __iter__(self) -> Iterator[WebhookDelivery]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class DiffPart(ResponseModel):
@@ -488,6 +501,9 @@ class EventPage(ResponseModel):
     next_after: str
     is_over: bool
     """Whether the job has ended and there is no later event."""
+
+    def __iter__(self) -> Iterator[Event]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class Example(ResponseModel):
@@ -621,6 +637,9 @@ class IterationList(ResponseModel):
     """Iterations in order. An iteration with several candidates has an entry for each."""
     data: list[Iteration]
 
+    def __iter__(self) -> Iterator[Iteration]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class IterationUsage(ResponseModel):
     """The usage of all calls that generated and evaluated an answer. `latency_ms` is the sum of their durations."""
@@ -694,6 +713,9 @@ class JobPage(ResponseModel):
     data: list[Job]
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
+
+    def __iter__(self) -> Iterator[Job]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class JobResult(ResponseModel):
@@ -829,6 +851,9 @@ class ModelList(ResponseModel):
     """
     data: list[Model]
 
+    def __iter__(self) -> Iterator[Model]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class Part(ResponseModel):
     """The number of items whose score changed in one direction, and their share of all items with its 95 %
@@ -900,6 +925,9 @@ class Profile(ResponseModel):
 class ProfileList(ResponseModel):
     data: list[Profile]
 
+    def __iter__(self) -> Iterator[Profile]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class Progress(ResponseModel):
     iteration: int
@@ -953,6 +981,9 @@ class Rating(ResponseModel):
 class RatingList(ResponseModel):
     """Ratings, oldest first. The last rating of each rater counts, for an evaluation or a criterion."""
     data: list[Rating]
+
+    def __iter__(self) -> Iterator[Rating]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class Recommendation(ResponseModel):
@@ -1208,6 +1239,9 @@ class RunItemPage(ResponseModel):
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
 
+    def __iter__(self) -> Iterator[RunItem]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class RunOutcomes(ResponseModel):
     """The facts, the outcomes and the examples of a run, from which its reports and comparisons are computed."""
@@ -1220,6 +1254,9 @@ class RunPage(ResponseModel):
     data: list[Run]
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
+
+    def __iter__(self) -> Iterator[Run]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class RunReport(ResponseModel):
@@ -1299,6 +1336,9 @@ class SchedulePage(ResponseModel):
     next_cursor: str | None = None
     """The value of `after` for the next page; null on the last page."""
 
+    def __iter__(self) -> Iterator[Schedule]:  # type: ignore[override]
+        return iter(self.data)
+
 
 class StepError(ResponseModel):
     """The error of a job, an evaluation or a call; docs/errors.md explains each code."""
@@ -1351,6 +1391,9 @@ class TemplateDetails(ResponseModel):
 class TemplateList(ResponseModel):
     """The current version of each template, by name."""
     data: list[Template]
+
+    def __iter__(self) -> Iterator[Template]:  # type: ignore[override]
+        return iter(self.data)
 
 
 class TemplatePreview(ResponseModel):

@@ -66,6 +66,8 @@ _ADVICE = {
     "check_failed": "Repair the server or the package that the message names.",
     "draft_invalid": "Give more details in the question, or choose another model.",
     "budget_exhausted": "Set a larger --max-tokens or --max-cost.",
+    "nothing_to_evaluate_by": "Add criteria: --crit 'Correct and complete.', --check max_words=60, or in a file of "
+    "rows a column eval_crit.",
     "run_budget_exhausted": "Set a larger budget: redraft eval --resume RUN --max-cost USD",
     "deadline_exceeded": "Set a longer --deadline.",
     "worker_lost": "Read the log of the worker.",
@@ -155,7 +157,8 @@ def _words_after(error: RedraftError) -> str | None:
         return "Try again in a moment, or choose another model."
     if isinstance(error, Invalid) and any(each.pointer == "/grounding/template" for each in error.errors):
         return "--generator-template selects a template of the generator's prompt."
-    return advice(error.code)
+    codes = [error.code, *(each.code for each in error.errors)] if isinstance(error, Invalid) else [error.code]
+    return next(filter(None, map(advice, codes)), None)
 
 
 def _place(error: RedraftError, field_error: FieldError, names: Collection[str]) -> str:

@@ -99,7 +99,7 @@ def target_named(column: str) -> str | None:
 def suggestion(column: str) -> str | None:
     """Return a field with a name similar to the column's, or None."""
     # The name is cut, because the comparison takes quadratic time
-    near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.75)
+    near = get_close_matches(_folded(column.strip())[:_ECHOED_CHARS], [*kinds(), *ALIASES], 1, 0.85)
     return near[0] if near else None
 
 

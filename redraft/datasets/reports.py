@@ -10,6 +10,7 @@ from redraft.datasets.columns import suggestion
 from redraft.datasets.formats import Format
 from redraft.datasets.items import Item, ItemRequest, Merger
 from redraft.datasets.rows import BadRow, Row, RowReader
+from redraft.domain.bulk.phrases import grouped_lines
 from redraft.domain.jobs.attachments import Attachment
 from redraft.domain.jobs.requests import dump
 from redraft.errors import FieldError, Invalid
@@ -96,7 +97,11 @@ def no_good_rows(bad: Sequence[BadRow]) -> Invalid:
     errors = [
         replace(error, pointer=f"/defaults{error.pointer}", detail=f"No row can be used: {_without_field(error)}")
         for error in lacking
-    ] or [replace(error, detail=f"Line {row.line}: {error.detail}") for row in bad for error in row.errors]
+    ]
+    if not lacking:
+        by_detail = {error.detail: error for row in reversed(bad) for error in reversed(row.errors)}
+        found = grouped_lines((row.line, error.detail) for row in bad for error in row.errors)
+        errors = [replace(by_detail[detail], detail=f"{lines.capitalize()}: {detail}") for lines, detail in found]
     words = errors[0].detail if lacking else f"No row can be used. {errors[0].detail}"
     return Invalid(words, tuple(errors), code="no_good_rows")
 

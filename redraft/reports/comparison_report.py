@@ -1,6 +1,8 @@
 """Builds the report of a comparison, section by section. It never reports an insignificant difference as equality."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeGuard, cast
 
 from pydantic_core import to_json
 
@@ -16,14 +18,30 @@ from redraft.reports.wording import DASH
 
 _NAMES_MAX = 50
 _NAMES_CHARS = 1500
-_SETTING_CHARS = 300
+_SETTING_CHARS = 120
 # If runs differ in one of these fields, their answers are evaluated by different criteria
 _CRITERIA = frozenset({"eval_crit", "evaluation", "profile", "reference", "rubric"})
 
 
 def report_of(tables: AnyTables) -> Report:
     """Build the report of a run or of a comparison, which every format shows."""
-    return run_report(tables) if isinstance(tables, RunTables) else comparison_report(tables)
+    if not isinstance(tables, RunTables):
+        return comparison_report(tables)
+    report = run_report(tables)
+    return replace(report, sections=(_section(tables.comparison), *report.sections)) if tables.comparison else report
+
+
+def _section(tables: ComparisonTables) -> Section:
+    """Return a whole comparison as a section of the report of the new run."""
+    found = comparison_report(tables)
+    rows = tuple((each.name, each.value, each.detail) for each in found.figures)
+    figures = Table("Figures", ("", "Difference", "Details"), rows, numeric=False)
+    return Section(
+        "comparison",
+        f"Comparison with the baseline {tables.baseline.name}",
+        (*found.notes, *(sentence for section in found.sections for sentence in section.sentences)),
+        (figures, *(table for section in found.sections for table in section.tables)),
+    )
 
 
 def comparison_report(tables: ComparisonTables) -> Report:
@@ -135,7 +153,11 @@ def sides_of(tables: ComparisonTables) -> Table:
     pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
     rows = [("Name", tables.baseline.name, tables.new.name)]
     rows += [(name, old, new) for (name, old), (_, new) in pairs]
-    rows += [(name, *(_setting(facts, name) for facts in (tables.baseline, tables.new))) for name in _differing(tables)]
+    old, new = tables.baseline.settings, tables.new.settings
+    rows += [
+        (name, _setting(old.get(name), new.get(name)), _setting(new.get(name), old.get(name)))
+        for name in _differing(tables)
+    ]
     rows.append(("Cost", _cost(tables.baseline), _cost(tables.new)))
     return Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
 
@@ -146,11 +168,29 @@ def _differing(tables: ComparisonTables) -> list[str]:
     return [name for name in {**old, **new} if old.get(name) != new.get(name)]
 
 
-def _setting(facts: RunFacts, name: str) -> str:
-    value = facts.settings.get(name)
+def _setting(value: Any, other: Any) -> str:
+    """Describe a setting of one run by its differences from that of the other run."""
     if value is None:
         return DASH
+    if _is_rubric(value):
+        return one_line(_rubric(value, other if _is_rubric(other) else ()), _SETTING_CHARS)
     return one_line(value if isinstance(value, str) else to_json(value).decode(), _SETTING_CHARS)
+
+
+def _is_rubric(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    entries = cast("list[Any]", value) if isinstance(value, list) else []
+    return bool(entries) and all(isinstance(each, dict) and "id" in each for each in entries)
+
+
+def _rubric(criteria: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+    known = {each["id"]: each for each in others}
+    only_here = [each["id"] for each in criteria if each["id"] not in known]
+    changed = [each["id"] for each in criteria if known.get(each["id"], each) != each]
+    kinds = (("only in this run", only_here), ("different in the other run", changed))
+    differences = [f"{words}: {', '.join(names)}" for words, names in kinds if names]
+    if not differences and len(criteria) == len(others):
+        differences = ["in another order than in the other run"]
+    return "; ".join(["1 criterion" if len(criteria) == 1 else f"{len(criteria)} criteria", *differences])
 
 
 def _cost(facts: RunFacts) -> str:

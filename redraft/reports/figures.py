@@ -25,6 +25,8 @@ def figures_of(tables: AnyTables) -> dict[str, Any]:
             {"object": "run_report", "run": tables.facts},
             {**_plain(tables.report), "examples": _plain(tables.examples)},
         )
+        if tables.comparison:
+            body["comparison"] = figures_of(tables.comparison)
     else:
         head, body = {"object": "comparison", "baseline": tables.baseline, "new": tables.new}, _plain(tables.comparison)
     return {**_plain(head), "gates": _plain(tables.gates), **body}

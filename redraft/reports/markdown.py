@@ -66,7 +66,9 @@ def _section(section: Section) -> Iterator[str]:
 def _example(example: ShownExample) -> Iterator[str]:
     """Write an example as a table, because text in a cell cannot become a heading, a list or a block of code."""
     yield f"#### {escape(example.name)}"
-    yield " ".join(part for part in (_passage(example.question), escape(example.detail)) if part)
+    yield _passage(example.question)
+    if example.detail:
+        yield escape(example.detail)
     rows = [tuple(_passage(each.answer) for each in example.attempts)]
     rows.append(tuple(_passage(each.reasoning) if each.reasoning else "" for each in example.attempts))
     rows.append(tuple("<br>".join(f"✗ {escape(gap)}" for gap in each.gaps) for each in example.attempts))

@@ -50,7 +50,7 @@ def run_report(tables: RunTables) -> Report:
     return Report(
         title=f"Report: {tables.facts.name}",
         facts=facts_of(tables.facts),
-        figures=_headline(report),
+        figures=_headline(report, tables.facts.unpriced_models),
         gates=tables.gates,
         notes=(
             *_notes(report),
@@ -87,7 +87,7 @@ def _batch_facts(facts: RunFacts) -> tuple[tuple[str, str], ...]:
     return (("Saved by batches", wording.money(facts.saved_usd)), ("Rounds", ", ".join(ends) or DASH))
 
 
-def _headline(report: RunReport) -> tuple[Figure, ...]:
+def _headline(report: RunReport, unpriced_models: Sequence[str]) -> tuple[Figure, ...]:
     counts, rate = report.counts, report.pass_rate
     accepted = f"{counts.accepted} of {count(counts.judged, 'evaluated item')} accepted"
     share_span = f"{_INTERVAL} {wording.share_span(rate)}; {accepted}"
@@ -104,7 +104,7 @@ def _headline(report: RunReport) -> tuple[Figure, ...]:
     figures.append(
         Figure(name, value, f"first answers: {wording.score(report.uplift.first)}" if report.uplift.n else "no scores")
     )
-    return (*figures, Figure("Cost per accepted answer", price, f"{_total(report.costs)} in all"))
+    return (*figures, Figure("Cost per accepted answer", price, _total(report.costs, unpriced_models)))
 
 
 def _left_out(counts: Counts) -> str:
@@ -118,10 +118,16 @@ def _left_out(counts: Counts) -> str:
     return f"left out: {words}" if words else "none is left out"
 
 
-def _total(costs: Costs) -> str:
+def _total(costs: Costs, unpriced_models: Sequence[str]) -> str:
     if costs.total_usd is not None:
-        return wording.money(costs.total_usd)
-    return f"{'unknown, ' if costs.unpriced else ''}at least {wording.money(costs.known_usd)}"
+        return f"{wording.money(costs.total_usd)} in all"
+    if costs.unpriced and not costs.known_usd:
+        return _unknown_price(unpriced_models)
+    return f"{'unknown, ' if costs.unpriced else ''}at least {wording.money(costs.known_usd)} in all"
+
+
+def _unknown_price(models: Sequence[str]) -> str:
+    return f"no price is known of {format_names(models)}" if models else "the prices of some calls are unknown"
 
 
 def _notes(report: RunReport) -> list[str]:
@@ -151,9 +157,9 @@ def _gaps(report: RunReport, unpriced_models: Sequence[str]) -> list[str]:
         what = "job of this run was" if counts.deleted == 1 else "jobs of this run were"
         notes.append(f"{counts.deleted} {what} deleted: no figure of this report includes their results and costs.")
     if costs.unpriced:
-        why = "the prices of some calls are unknown."
+        why = f"{_unknown_price(unpriced_models)}."
         if unpriced_models:
-            why = f"no price is known of {format_names(unpriced_models)}. REDRAFT_PRICES sets prices for later calls."
+            why += " REDRAFT_PRICES sets prices for later calls."
         notes.append(f"The cost of {count(costs.unpriced, 'item')} is unknown, and so is the cost of the run: {why}")
     return notes
 

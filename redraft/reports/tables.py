@@ -41,13 +41,14 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The data of a run for a report. `items` are all items of the run."""
+    """The data of a run for a report. `items` are all items of the run; `comparison` is that with its baseline."""
 
     facts: RunFacts
     report: RunReport
     gates: Sequence[GateResult] = ()
     items: Sequence[ItemOutcome] = ()
     examples: Examples = field(default_factory=Examples)
+    comparison: "ComparisonTables | None" = None
 
 
 @dataclass(frozen=True, slots=True)

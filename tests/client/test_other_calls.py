@@ -24,7 +24,7 @@ def test_the_history_of_a_job(redraft: Redraft, office: Office):
     job = redraft.submit_evaluation(**TASK, answer="Paris")
     assert redraft.jobs.wait(job.id).kind == "evaluate_answer"
     job = redraft.generate_answer(**TASK, rubric=[{"id": "city", "text": "Names the city."}]).job
-    assert [each.type for each in redraft.jobs.calls(job.id, full=True).data] == ["generate", "evaluate"]
+    assert [each.type for each in redraft.jobs.calls(job.id, full=True)] == ["generate", "evaluate"]
     assert [each.id for each in redraft.jobs.criteria(job.id).criteria] == ["city"]
     again = redraft.jobs.rescore(job.id, profile="quality")
     assert redraft.jobs.wait(again.id).kind == "rescore_answers"

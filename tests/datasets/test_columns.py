@@ -230,6 +230,7 @@ def test_near_misses_are_suggested():
     assert suggestion("Instuct") == "instruct"
     assert suggestion("score_treshold") == "score_threshold"
     assert suggestion("favourite colour") is None
+    assert suggestion("team") is None
 
 
 @pytest.mark.parametrize(

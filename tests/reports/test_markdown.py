@@ -78,7 +78,7 @@ def test_what_matters_is_in_sight_and_the_rest_is_folded():
 
 def test_an_example_is_a_table_of_its_answers():
     text = render_markdown(replace(run_tables(), examples=EXAMPLES))
-    assert "#### slow-0000\n\n**Question:** Which river?" in text
+    assert "#### slow-0000\n\n**Question:** Which river?\n\nEnded: iteration limit.\n\n|" in text
     assert (
         "| Iteration 1: score 0.50, not accepted | Iteration 2, returned: score 0.85, accepted |\n| --- | --- |" in text
     )

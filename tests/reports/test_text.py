@@ -53,6 +53,12 @@ def test_the_loop_the_advice_the_errors_and_the_times_are_told():
     assert "hard-0000 0.50 0.70 3 iteration limit" in lines
 
 
+def test_costs_without_any_known_price_are_no_sum():
+    free = {"price": None}
+    tables = run_tables(many("a", 2, 0.9, **free), cost_usd=None, unpriced_models=("openai:writer",))
+    assert "Cost per accepted answer unknown no price is known of openai:writer" in _lines(render_text(tables))
+
+
 def test_a_terminal_says_how_many_examples_it_leaves_out():
     [shown] = EXAMPLES.lowest
     five = replace(run_tables(), examples=Examples(lowest=(shown,) * 5))
@@ -176,8 +182,22 @@ def test_a_comparison_says_which_settings_of_the_runs_differ():
     tables = replace(tables, baseline=replace(tables.baseline, settings=given))
     text = render_text(tables)
     assert "The runs differ in defaults.rubric: a difference may come from the criteria" in text
-    assert 'defaults.rubric a: Is short. [{"id":"b"}]' in _lines(text)
+    assert "defaults.rubric a: Is short. 1 criterion; only in this run: b" in _lines(text)
     assert "overrides.instruct" not in text
+
+
+def test_a_comparison_names_the_criteria_that_differ():
+    same, long = {"id": "same", "text": "Is kind. " * 99}, {"id": "short", "value": 60}
+    rubrics = [same, {"id": "gone"}, long], [same, {**long, "value": 40}]
+    tables = comparison_tables(many("a", 2, 0.9), many("a", 2, 0.8), settings={"defaults.rubric": rubrics[1]})
+    tables = replace(tables, baseline=replace(tables.baseline, settings={"defaults.rubric": rubrics[0]}))
+    (line,) = [line for line in _lines(render_text(tables)) if line.startswith("defaults.rubric ")]
+    assert line == (
+        "defaults.rubric 3 criteria; only in this run: gone; different in the other run: short "
+        "2 criteria; different in the other run: short"
+    )
+    tables = replace(tables, new=replace(tables.new, settings={"defaults.rubric": rubrics[0][::-1]}))
+    assert render_text(tables).count("3 criteria; in another order than in the other run") == 2
 
 
 def test_a_comparison_says_what_is_not_shown():

@@ -79,7 +79,8 @@ Reports = Annotated[
         "--report",
         metavar="FILE",
         dir_okay=False,
-        help="Write the report to a .html, .md, .json, .txt or .xml (JUnit) file; repeatable.",
+        help="Write the report to a .html, .md, .json, .txt or .xml (JUnit) file; repeatable. With --baseline, all but "
+        "JUnit contain the comparison.",
     ),
 ]
 Baseline = Annotated[

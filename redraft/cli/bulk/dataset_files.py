@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 import typer
 
 from redraft.cli import output
+from redraft.cli.bulk.dataset_pages import ways_to_use
 from redraft.cli.files import STDIN, open_file
-from redraft.datasets.columns import shown, suggestion
+from redraft.datasets.columns import listed, shown, suggestion
 from redraft.operations.bulk.datasets import Dataset
 
 if TYPE_CHECKING:
@@ -75,11 +76,14 @@ def import_file(backend: "Backend", text: str, **reading: Unpack[Reading]) -> tu
 
 
 def _print_columns(dataset: Dataset) -> None:
-    """Print notes on mapped columns that no row has, and on unused columns whose names resemble a field."""
+    """Print notes on mapped columns that no row has, and on unused columns."""
     for column in dataset.columns["never_seen"]:
         output.say(f"Note: no row has the column {shown(column)} that --map names.", "yellow")
-    meant = [(name, field) for name in dataset.columns["unused"] if (field := suggestion(name))]
-    for name, field in meant[:_COLUMNS_SHOWN]:
+    unused = list(dataset.columns["unused"])
+    meant = {name: field for name in unused if (field := suggestion(name))}
+    for name, field in list(meant.items())[:_COLUMNS_SHOWN]:
         output.say(
             f"Note: column {shown(name)} fills no field. If it contains {field}, use --map {field}={name}", "yellow"
         )
+    if others := [name for name in unused if name not in meant]:
+        output.say(f"Unused columns: {listed(others)}. {ways_to_use(others[0])}", "dim")

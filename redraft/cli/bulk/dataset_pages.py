@@ -1,6 +1,7 @@
 """Prints datasets and the results of file checks on stdout, as tables and pages."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from rich.text import Text
 from redraft.cli import output
 from redraft.cli.output import NONE
 from redraft.datasets.columns import shown
-from redraft.domain.bulk.phrases import count, format_names
+from redraft.domain.bulk.phrases import count, format_names, grouped_lines
 from redraft.domain.jobs.requests import GenerateAnswer, dump
 from redraft.domain.jobs.rubric_lines import write_rubric
 from redraft.operations.bulk.dataset_checks import DatasetCheck
@@ -76,6 +77,7 @@ def show_check(found: DatasetCheck) -> None:
         ("jobs", ", ".join(f"{number:,} {kind}" for kind, number in found.kinds.items())),
         ("fields", _columns(found.mapping)),
         ("unused columns", "; ".join(_unused(each.name, each.rows, each.meant) for each in found.unused)),
+        ("", ways_to_use(found.unused[0].name) if found.unused else ""),
         ("missing columns", ", ".join(map(shown, found.never_seen))),
         ("duplicates", repeated),
         ("empty", ", ".join(f"{field} in {count(rows, 'row')}" for field, rows in found.blank.items())),
@@ -86,10 +88,11 @@ def show_check(found: DatasetCheck) -> None:
     output.show_facts(facts, 15)
     for sample in found.samples:
         output.show_section(f"Line {sample['line']} as a request", _sample(sample))
-    if found.errors:
+    # If no row is good, the command ends with these errors
+    if found.errors and found.good:
         more = f", the first {len(found.errors)}" if found.bad > len(found.errors) else ""
-        errors = [(row.line, field_error.detail) for row in found.errors for field_error in row.errors]
-        lines = [(f"  line {line}: {output.one_line(detail)}", "") for line, detail in errors]
+        errors = grouped_lines((row.line, field_error.detail) for row in found.errors for field_error in row.errors)
+        lines = [(f"  {places}: {output.one_line(detail)}", "") for places, detail in errors]
         output.show_section(f"Rows that cannot be used{more}", lines)
 
 
@@ -110,6 +113,12 @@ def _unused(name: str, rows: int, meant: str | None) -> str:
     return f"{words} (if it contains {meant}: --map {meant}={name})" if meant else words
 
 
+def ways_to_use(column: str) -> str:
+    """Return options that map an unused column."""
+    fill, keep = (shlex.quote(f"{target}={column}") for target in ("FIELD", f"metadata.{column}"))
+    return output.one_line(f"To fill a field: --map {fill}. To keep the column in the results: --map {keep}")
+
+
 def _sample(sample: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields that the row or the run sets, except fields with their default value."""
     usual = dump(GenerateAnswer(instruct="-", eval_crit="-"))
@@ -117,7 +126,7 @@ def _sample(sample: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if field == "line" or value is None or value == usual.get(field):
             continue
         if field == "rubric":
-            yield "  rubric:", ""
+            yield "  rubric (! required, #id, *weight):", ""
             yield from ((f"    {output.one_line(line, 160)}", "") for line in write_rubric(value).splitlines())
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,6 +12,7 @@ from redraft.cli import output
 from redraft.cli.exit_codes import Exit
 from redraft.cli.files import write_file
 from redraft.domain.bulk.gates import GateResult, check_gates
+from redraft.domain.bulk.phrases import grouped_lines
 from redraft.operations.bulk.run_resources import Run
 from redraft.reports.figures import figures_of
 from redraft.reports.formats import FORMATS, Format
@@ -111,7 +112,7 @@ def print_run(backend: "Backend", run: Run, wanted: Wanted) -> list[GateResult]:
     tables = replace(tables, gates=gates)
     for file in wanted.results or ():
         export_results(backend, run.id, file, form_of(file))
-    write_reports(wanted.reports or (), FORMATS, tables)
+    write_reports(wanted.reports or (), FORMATS, replace(tables, comparison=beside))
     _show(run, tables, beside, as_json=wanted.as_json)
     if run.stop_reason == "budget_exhausted":
         output.say(f"{backend.say_spent(run.id)} redraft eval --resume {run.id} --max-cost USD", "yellow")
@@ -175,7 +176,8 @@ def print_invalid(backend: "Backend", run: Run) -> None:
     if not run.counts.invalid:
         return
     output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used and count as invalid:", "yellow")
-    for item in backend.list_items(run.id, 0, _INVALID_SHOWN, ["invalid"]):
-        output.say(f"  line {item['line']}: {output.one_line(item['error'] or '')}")
+    items = backend.list_items(run.id, 0, _INVALID_SHOWN, ["invalid"])
+    for places, detail in grouped_lines((item["line"], item["error"] or "") for item in items):
+        output.say(f"  {places}: {output.one_line(detail)}")
     if run.counts.invalid > _INVALID_SHOWN:
         output.say(f"  … the others: redraft runs show {run.id} --status invalid", "dim")

@@ -47,14 +47,17 @@ def show(
 
     with opening.opened_for("run", run) as (backend, run_id):
         found = backend.get_run(run_id)
-        items = backend.list_items(run_id, after, limit, status or ())
+        # One more item shows whether there is another page
+        found_items = backend.list_items(run_id, after, limit + 1, status or ())
+    items = found_items[:limit]
     if as_json:
         output.write_json({**found.model_dump(mode="json"), "items": items})
         return
     show_run(found)
     show_items(items)
-    if len(items) == limit:
-        output.say_more(f"redraft runs show {found.id} --after {items[-1]['number']}")
+    if len(found_items) > limit:
+        chosen = "".join(f" --status {each}" for each in status or ())
+        output.say_more(f"redraft runs show {found.id}{chosen} --after {items[-1]['number']}")
 
 
 @app.add("watch", "redraft runs watch latest", "redraft runs watch 0199a3 --json")

@@ -1,6 +1,6 @@
 """Describe figures in words, with interval and count. No text calls an insignificant difference "equal"."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import floor
 from typing import Literal
@@ -115,6 +115,26 @@ def dollars(cost: Decimal) -> str:
     if cost == 0 or abs(cost) >= Decimal("0.01"):
         return f"${cost:.2f}"
     return f"${cost:.{1 - cost.adjusted()}f}"
+
+
+def grouped_lines(errors: Iterable[tuple[int, str]]) -> list[tuple[str, str]]:
+    """Pair each error text once with the lines that have it, in words such as `lines 2 to 9, 12`.
+
+    The lines of a file must be in order.
+    """
+    spans: dict[str, list[list[int]]] = {}
+    for line, text in errors:
+        found = spans.setdefault(text, [])
+        if found and line <= found[-1][1] + 1:
+            found[-1][1] = line
+        else:
+            found.append([line, line])
+    return [(_lines(found), text) for text, found in spans.items()]
+
+
+def _lines(spans: Sequence[Sequence[int]]) -> str:
+    words = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans)
+    return f"line {words}" if words.isdigit() else f"lines {words}"
 
 
 def count(number: int, noun: str) -> str:

@@ -50,7 +50,7 @@ def test_a_check_shows_each_criterion_of_a_row_on_a_line(shell: Shell) -> None:
     row = {"instruct": "Why?", "rubric": rubric, "metadata": {"team": "größer"}}
     file = write("rows.jsonl", json.dumps(row) + "\n")
     lines = shell.run("datasets", "check", file).out.splitlines()
-    at = lines.index("  rubric:")
+    at = lines.index("  rubric (! required, #id, *weight):")
     assert lines[at + 1 : at + 3] == ["    #kind *2 Is kind.", f"    #a {rubric[1]['text']}"]
     assert '  metadata: {"team": "größer"}' in lines
 
@@ -85,7 +85,34 @@ def test_a_column_that_never_comes_is_told(shell: Shell) -> None:
 def test_rows_of_which_none_can_be_used_are_2(shell: Shell) -> None:
     done = shell.run("datasets", "check", rows_file(2))
     assert done.code == 2
+    assert done.err.count("needs eval_crit or a rubric") == 1
     assert "No row can be used" in done.err
+    assert "Add criteria: --crit 'Correct and complete.', --check max_words=60" in done.err
+    assert "eval_crit" not in done.out
+
+
+def test_equal_errors_are_shown_once_with_their_lines(shell: Shell) -> None:
+    write("rows.csv", "custom_id,question,iter_max\n" + "".join(f"r{line},Why?,none\n" for line in range(2, 10)))
+    bad = shell.run("datasets", "check", "rows.csv", "--crit", "x")
+    assert (bad.code, bad.err.count("iter_max"), "iter_max: " in bad.out) == (2, 1, False)
+    assert "Lines 2 to 9: iter_max" in bad.err
+    with Path("rows.csv").open("a") as file:
+        file.write("good,Why?,1\nbad,Why?,none\n")
+    mixed = shell.run("datasets", "check", "rows.csv", "--crit", "x")
+    assert (mixed.code, mixed.out.count("iter_max: ")) == (6, 1)
+    assert "lines 2 to 9, 11: iter_max" in mixed.out
+
+
+def test_unused_columns_are_shown_with_the_options_that_map_them(shell: Shell) -> None:
+    write("rows.csv", "question,team\nWhy?,docs\n")
+    ways = "To fill a field: --map FIELD=team. To keep the column in the results: --map metadata.team=team"
+    out = shell.run("datasets", "check", "rows.csv", "--crit", "x").out
+    assert ("'team' in 1 row\n" in out, ways in out, "stream" in out) == (True, True, False)
+    assert f"Unused columns: 'team'. {ways}" in shell.run("datasets", "import", "rows.csv").err
+    kept = shell.run("datasets", "import", "rows.csv", "--map", "metadata.team=team")
+    assert "Unused" not in kept.err
+    rows = shell.run("datasets", "show", kept.out.strip(), "--json").data["items"]
+    assert [row["fields"]["metadata"] for row in rows] == [{"team": "docs"}]
 
 
 def test_the_same_rows_are_stored_once(shell: Shell) -> None:

@@ -300,7 +300,7 @@ def test_a_file_of_which_no_row_can_be_used_by_the_run_is_2_before_anything_star
             "--crit (/defaults/eval_crit): No row can be used: profile 'criteria' needs eval_crit",
         ),
         ('{"frage": "Was?"}\n', CRIT, "No row can be used. Line 1: No column fills a field"),
-        (rows(2, iter_max=99), CRIT, "Error: No row can be used. Line 1: iter_max"),
+        (rows(2, iter_max=99), CRIT, "Error: No row can be used. Lines 1 to 2: iter_max"),
     ]:
         file = write("rows.jsonl", content)
         for command in ("eval", "datasets check"):

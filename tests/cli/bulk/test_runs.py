@@ -96,6 +96,11 @@ def test_a_run_is_shown_with_its_items(office: Shell, provider: ModelServer) -> 
     assert [item["custom_id"] for item in failed["items"]] == ["r1"]
     part = office.run("runs", "show", run_id, "--limit", "1")
     assert f"redraft runs show {run_id} --after 1" in part.err
+    for options in (("--limit", "3"), ("--status", "failed", "--limit", "1"), ("--after", "2", "--limit", "1")):
+        assert "There are more" not in office.run("runs", "show", run_id, *options).err
+    chosen = ("--status", "failed", "--status", "succeeded")
+    more = office.run("runs", "show", run_id, *chosen, "--limit", "2")
+    assert f"redraft runs show {run_id} --status failed --status succeeded --after 2" in more.err
     assert office.run("runs", "show", run_id, "--status", "odd").code == 2
 
 
@@ -178,6 +183,12 @@ def test_a_report_is_made_again_with_gates(office: Shell, provider: ModelServer)
     report = office.run("runs", "report", worse, "--min-pass-rate", "0.5", "--baseline", run_id, "--json")
     assert report.code == 3
     assert report.data["comparison"]["losses"] == 2
+    files = ("r.json", "r.md", "r.html", "r.xml")
+    both = [part for file in files for part in ("--report", file)]
+    assert office.run("runs", "report", worse, "--baseline", run_id, *both).code == 0
+    assert json.loads(Path("r.json").read_text())["comparison"]["losses"] == 2
+    for file in ("r.md", "r.html"):
+        assert "Comparison with the baseline" in Path(file).read_text()
 
 
 def test_two_runs_are_compared_row_by_row(office: Shell, provider: ModelServer) -> None:

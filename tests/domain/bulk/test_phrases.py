@@ -15,6 +15,7 @@ from redraft.domain.bulk.phrases import (
     format_score,
     format_share,
     format_threshold,
+    grouped_lines,
     percent,
 )
 from redraft.domain.statistics.estimates import Mean, share
@@ -103,3 +104,8 @@ def test_shares_names_and_p_values_are_formatted_shortly():
     assert [format_threshold(each) for each in (0, 0.8, 0.805, 1)] == ["0.00", "0.80", "0.805", "1.00"]
     assert [percent(each) for each in (0.7996, 0.29, 2 / 3, 1)] == ["79.9 %", "29.0 %", "66.6 %", "100.0 %"]
     assert (format_p(0.0004), format_p(0.0312)) == ("p < 0.001", "p = 0.031")
+
+
+def test_equal_errors_are_paired_with_their_lines():
+    errors = [(2, "a"), (3, "a"), (3, "b"), (4, "a"), (9, "a"), (9, "a"), (11, "c")]
+    assert grouped_lines(errors) == [("lines 2 to 4, 9", "a"), ("line 3", "b"), ("line 11", "c")]

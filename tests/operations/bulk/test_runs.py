@@ -235,7 +235,7 @@ def test_a_run_of_which_no_row_can_be_used_is_refused_and_names_what_is_missing(
     for data, fields, pointer, words in [
         (rows(250), {"defaults": {}}, "/defaults/eval_crit", "needs eval_crit or a rubric"),
         (b'{"custom_id": "1", "note": "Q"}\nnonsense\n', {}, "/defaults/instruct", "instruct (also called question"),
-        (rows(2, iter_max=99), {}, "/iter_max", "Line 1: iter_max"),
+        (rows(2, iter_max=99), {}, "/iter_max", "Lines 1 to 2: iter_max"),
         (rows(2), {"overrides": {"resp_format": "{{ absent }}", "vars": {"a": 1}}}, "/resp_format", "'absent'"),
     ]:
         with pytest.raises(Invalid) as caught:
