@@ -532,7 +532,7 @@ class Sampling(TypedDict, total=False):
     reasoning_effort: Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None
     """Sent as reasoning_effort (openai), or as thinking with an effort or a budget (anthropic)."""
     seed: int | None
-    """Anthropic's API has none."""
+    """Anthropic's API accepts no seed."""
 
 
 class Search(TypedDict, total=False):

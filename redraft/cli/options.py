@@ -15,7 +15,9 @@ from redraft.domain.jobs.job_defaults import ITER_MAX, SCORE_THRESHOLD
 
 JobRef = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The job: its id, a unique prefix of it, its label `name`, or 'latest'."),
+    typer.Argument(
+        metavar="ID", help="The job: its id, a unique prefix of it, the value of its label `name`, or 'latest'."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
@@ -240,7 +242,7 @@ _HELP = {
     "generated, without the feedback; this saves time, but may cost one more generation.",
     "sample": "Share of the jobs for which evaluators are called, 0 to 1 (default: 1). "
     "A hash of a job's id selects the jobs.",
-    "min_answer_chars": "Do not call evaluators for shorter answers (default: 0).",
+    "min_answer_chars": "Minimum number of characters of an answer for which evaluators are called (default: 0).",
     "candidates": "Number of answers that each iteration generates, 1 to 8 (default: 1).",
     "strategy": "What the next iteration does after a low score. revise: revise the answer; fresh: write a new answer; "
     "encourage: ask for a more complete answer (default: revise).",
@@ -249,12 +251,12 @@ _HELP = {
     "temperature": "Sampling temperature of the generator, 0 to 2 (default: the model's own). If the model refuses a "
     "sampling parameter, the call is repeated without it.",
     "top_p": "Probability mass of the tokens that the generator samples from, 0 to 1 (default: the model's own).",
-    "seed": "Seed of the generator's sampling (default: none). Anthropic's API has none.",
+    "seed": "Seed of the generator's sampling (default: none). Anthropic's API accepts no seed.",
     "reasoning_effort": "How much the generator reasons before its answer (default: the model's own).",
     "evaluator_temperature": "Sampling temperature of the evaluators, 0 to 2 (default: the model's own).",
     "evaluator_top_p": "Probability mass of the tokens that the evaluators sample from, 0 to 1 (default: the model's "
     "own).",
-    "evaluator_seed": "Seed of the evaluators' sampling (default: none). Anthropic's API has none.",
+    "evaluator_seed": "Seed of the evaluators' sampling (default: none). Anthropic's API accepts no seed.",
     "evaluator_reasoning_effort": "How much the evaluators reason before their verdict (default: the model's own).",
     "evaluator_max_output_tokens": "Maximum number of tokens of one verdict (default: "
     "REDRAFT_EVALUATOR_MAX_OUTPUT_TOKENS).",
@@ -264,8 +266,8 @@ _HELP = {
     "a call that could exceed the limit.",
     "cache": "Reuse the reply of an identical model call that an earlier job with --cache made.",
     "system": "Text that is added to the generator's system prompt.",
-    "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: standard; of the "
-    "bundled model: short). `redraft templates` lists the templates.",
+    "generator_template": "Template of the generator's prompt, as NAME or NAME@VERSION (default: standard, but short "
+    "for the bundled model). `redraft templates` lists the templates.",
     "var": "Value for {{ NAME }} in the task, the format, the criteria, the system text and the template; repeatable. "
     "The value is a text; `{{ NAME | int }}` makes it a number.",
     "meta": "Label of the job; repeatable. With `--meta name=X`, commands accept X in place of the job's id.",

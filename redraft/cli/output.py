@@ -23,7 +23,7 @@ from redraft.domain.text.control_characters import reveal, reveal_in_json
 
 is_debug: ContextVar[bool] = ContextVar("is_debug", default=False)
 given_checks: ContextVar[Mapping[str, str]] = ContextVar("given_checks")
-"""The options --check of the command. A key is the JSON pointer to the criterion in the request."""
+"""The values of the option --check. Each key is the JSON pointer to the criterion that the value became."""
 command_options: ContextVar[Collection[str] | None] = ContextVar("command_options", default=None)
 """The options and arguments of the command; None if no command runs."""
 

@@ -12,7 +12,7 @@ from redraft.errors import FieldError
 _TITLE_CHARS = 200
 _NO_FOLDER = (
     "a path is read only on the command line, from the folder of a dataset file; "
-    "send media_type and the base64 of the file as data"
+    "in a request, send media_type, and the base64 of the file in the field data"
 )
 
 
@@ -25,7 +25,10 @@ class AttachedFiles:
     row_bytes_max: int
 
     def read(self, path: str, room: int) -> bytes:
-        """Return the content of a file of at most `room` bytes. Raises ValueError; its message continues the path."""
+        """Return the content of a file of at most `room` bytes.
+
+        Raises ValueError. The caller puts the path before its message, as in `'a.png' is not a file`.
+        """
         if PurePosixPath(path).is_absolute() or Path(path).is_absolute() or ".." in Path(path).parts:
             raise ValueError("must be relative to the folder of the dataset file, without '..'")
         try:
@@ -45,7 +48,9 @@ class AttachedFiles:
 
 
 def read_attachments(value: Any, files: AttachedFiles | None) -> tuple[Any, list[FieldError]]:
-    """Return the field `attachments` of a row with files instead of paths, and the errors of the paths.
+    """Replace each path in the field `attachments` of a row by the content of its file.
+
+    Returns the field, and an error for each path that cannot be read.
 
     An entry with a path is a text, or an object with `path` and optionally `title`. A single text is one entry. Other
     values are returned unchanged. Without `files`, paths are errors.
@@ -76,7 +81,7 @@ def _attachment(named: Mapping[str, Any], files: AttachedFiles | None, room: int
     if files is None:
         raise ValueError(_NO_FOLDER)
     if not isinstance(path, str) or not path.strip() or not path.isprintable():
-        raise ValueError("path needs the path of a file")
+        raise ValueError("path must be the path of a file, as printable text")
     if more := named.keys() - {"path", "title"}:
         raise ValueError(f"beside path only title is allowed, not {', '.join(sorted(more))}")
     try:

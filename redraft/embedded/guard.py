@@ -71,14 +71,14 @@ def main(lock_path: str, grace_s: str, silent_s: str, *command: str) -> int:
 
 
 def _is_parent_gone(within_s: float | None) -> bool:
-    """Whether the parent has ended. Polls standard input without reading, because the child reads its data."""
+    """Whether the parent has ended. Polls standard input, but leaves its data to the child."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(None if within_s is None else within_s * 1000))
 
 
 def _lock(path: Path) -> IO[str] | None:
-    """Lock the folder. Wait for an earlier child, which uses the same files and removes the socket when it ends.
+    """Lock the file. If an earlier child still holds the lock, wait until it ends, because it uses the same files.
 
     Returns None if the parent ends during the wait.
     """

@@ -67,9 +67,9 @@ def test_the_content_of_a_file_decides_the_version_of_the_row(attached: Attached
         ("absent.png", "'absent.png' does not exist in the folder"),
         ("page.svg", "'page.svg' is none of the types image/png"),
         ("x" * 5_000, "cannot be read"),
-        ("", "needs the path"),
-        ("a\x00", "needs the path"),
-        ({"path": 7}, "needs the path"),
+        ("", "must be the path"),
+        ("a\x00", "must be the path"),
+        ({"path": 7}, "must be the path"),
         ({"path": "b", "data": "AA=="}, "beside path only title is allowed, not data"),
     ],
 )

@@ -60,7 +60,7 @@ def improve(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Draft a better request for a run, and compare both.
+    """Draft a better request for a run, and compare it with the old one.
 
     The model sees the rejected answers of one half of the rows, and may reword `instruct`, `resp_format` and
     the rubric, if the run sets them for all rows. Then both requests run on the other half, which the model has not

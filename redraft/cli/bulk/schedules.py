@@ -57,7 +57,9 @@ def add(
     ] = False,
     webhook: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="URL that receives `run.finished` and `run.gate_failed` (default: as RUN)."),
+        typer.Option(
+            metavar="URL", help="URL that receives `run.finished` and `run.gate_failed` (default: the webhook of RUN)."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -106,7 +108,7 @@ def pause(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
 
 @app.add("resume")
 def resume(*, schedule: ScheduleId, as_json: options.AsJson = False) -> None:
-    """Start runs again, but no runs for the times of the pause."""
+    """Resume a schedule. Runs that were due during the pause are not started."""
     with opening.opened() as backend:
         found = backend.change_schedule(schedule, "resume")
     _tell(found, as_json=as_json)

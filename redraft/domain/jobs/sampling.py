@@ -24,7 +24,7 @@ class Sampling(StrictModel):
         default=None,
         description="Sent as reasoning_effort (openai), or as thinking with an effort or a budget (anthropic).",
     )
-    seed: int | None = Field(default=None, ge=-(2**63), le=2**63 - 1, description="Anthropic's API has none.")
+    seed: int | None = Field(default=None, ge=-(2**63), le=2**63 - 1, description="Anthropic's API accepts no seed.")
 
     @property
     def parameters(self) -> SamplingParameters:

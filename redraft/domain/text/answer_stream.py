@@ -7,7 +7,7 @@ from redraft.domain.text.thinking import BLANKS, BLOCK, CLOSER, OPENER, answer_i
 
 # The longest closing tag, with the blanks and headings around it.
 _CLOSER_CHARS = 200
-# This cheap check precedes the large pattern, because it runs for each piece, and most pieces contain no tag.
+# Each piece is tested with this cheap pattern first. Most pieces contain no tag, and skip the large pattern.
 _HINT_OF_A_CLOSER = re.compile(r"[<\[◁#*]|done|final|response", re.IGNORECASE)
 # Phrases that begin thinking. A text is not published as long as it may become such a phrase.
 _LEAD_INS = ("thinking...", "thinking…", "here is my thought process:", "here's my thought process:", "analysis")

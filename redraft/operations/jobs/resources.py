@@ -352,7 +352,7 @@ def delivery_resource(record: DeliveryRecord) -> WebhookDelivery:
 
 
 def event_resource(record: EventRecord, ended: JobRecord | None = None) -> Event:
-    """The resource of an event. With `ended`, the result in its last event gets the usage of the ended job."""
+    """Return the resource of an event. If `ended` is given, the result in the event gets the usage of that job."""
     data = record.data
     if ended is not None and record.type in {"done", "evaluated"} and data.get("result"):
         data = {**data, "result": {**data["result"], **_spent(ended)}}

@@ -13,7 +13,7 @@ from redraft.operations.steps.context import StepContext
 from redraft.storage.jobs.history import EvaluationRecord, IterationRecord
 from redraft.storage.jobs.jobs import JobRecord
 
-_UNSEEN = "Something else that is required of the answer is missing."
+_UNSEEN = "The answer does not meet another requirement."
 
 
 def evaluated(record: IterationRecord, verdict: EvaluationRecord, seconds: float) -> Event:

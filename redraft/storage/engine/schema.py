@@ -18,7 +18,7 @@ from redraft.errors import Unavailable
 from redraft.storage.engine import postgresql
 from redraft.storage.engine.unit_of_work import Database, translated
 
-# Only upgrades import Alembic. Each start compares the revisions, and would take a tenth of a second longer
+# Only upgrades import Alembic. With an import here, each start of a process would take a tenth of a second longer
 if TYPE_CHECKING:
     from alembic.config import Config
 
@@ -59,7 +59,8 @@ class SchemaState:
     @property
     def remedy(self) -> str:
         """The error message for a schema that is not usable."""
-        return f"The schema is at {self.current or 'nothing'}, not at {self.head}: run `redraft db upgrade`."
+        found = f"The schema is at {self.current}" if self.current else "The database has no schema"
+        return f"{found}, and this program needs {self.head}: run `redraft db upgrade`."
 
 
 def make_config() -> "Config":
@@ -117,8 +118,8 @@ def _lock_upgrades(connection: Connection, timeouts: UpgradeTimeouts) -> None:
     give_up_at = time.monotonic() + timeouts.other_upgrade_s
     while True:
         connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        # The statement has no parameters, because psycopg would use the extended protocol for them. This protocol keeps
-        # the snapshot of the statement, so that building an index would wait for this transaction
+        # For a statement with parameters, psycopg uses the extended protocol. This transaction would then keep its
+        # snapshot until its end, and a migration that builds an index would wait for it
         if connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({_LOCK})").scalar():
             return
         connection.rollback()
@@ -180,7 +181,7 @@ def _lock_message(database: Database) -> str:
     )
     with database.read() as connection:
         row = connection.execute(oldest).one_or_none()
-    message = "A transaction that does not end locks a table that the upgrade changes"
+    message = "The upgrade must change a table, but another transaction keeps it locked"
     if row is None:
         return f"{message}. Run `redraft db upgrade` again."
     return (

@@ -1,7 +1,7 @@
 """Parks the steps whose calls wait for a batch, and resumes them when all their calls have results.
 
-A batch can end for thousands of steps at once. So a step with all results becomes resumable, and the scheduler makes it
-due when its run has room. Until then its deadline stands still.
+A batch can end for thousands of steps at once. So a step with all results only becomes resumable. The scheduler
+makes it due when its run has room. Until then its deadline stands still.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,8 +32,9 @@ def return_steps(
 ) -> list[DueStep]:
     """Make the parked steps of these jobs resumable, except those with a call that still waits for its batch.
 
-    Returns the steps that are due at once: all of them with `at_once`, otherwise those of answered jobs, for which a
-    run does not wait. The caller has locked the jobs. `changes` has further columns of the steps, by job id.
+    Some of these steps become due immediately, and are returned. With `at_once`, these are all steps. Otherwise they
+    are the steps of jobs that have already ended with an answer, because a run does not wait for these jobs. The caller
+    has locked the jobs. `changes` has further columns of the steps, by job id.
     """
     waits = sa.select(1).where(calls.c.job_id == jobs.c.id, calls.c.status == "started", calls.c.batch_id.is_not(None))
     is_parked = sa.and_(is_open(), jobs.c.available_at == _PARKED_AT, ~waits.exists())

@@ -48,12 +48,17 @@ def test_json_is_the_whole_answer():
             False,
             "The answer is in English (en): write all of it in German (de).",
         ),
-        ("de", "No idea.", True, "6 letters are too few to tell a language."),
+        ("de", "No idea.", True, "The answer has only 6 letters, too few to tell its language."),
         ("de", "ᚠᚢᚦᚨᚱᚲ" * 5, True, "The language may be Japanese (ja), but that is not sure (78%)."),
         ("ja", "駅はどこですか。猫はマットの上に座っています。", True, "The language is Japanese (ja)."),
         ("he", "החתול יושב על השטיח בבית שלנו", True, "The language is Hebrew (he)."),
         ("nb", "Regjeringen la i går fram et nytt forslag til budsjett.", True, "The language is Norwegian (no)."),
-        ("en", "```\nfor each in things: print(each, end='')\n```", True, "0 letters are too few to tell a language."),
+        (
+            "en",
+            "```\nfor each in things: print(each, end='')\n```",
+            True,
+            "The answer has only 0 letters, too few to tell its language.",
+        ),
     ],
 )
 def test_the_message_names_the_language(code: str, text: str, passed: bool, message: str):  # noqa: FBT001

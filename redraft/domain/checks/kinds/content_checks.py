@@ -67,7 +67,7 @@ class InLanguage(StrictModel):
         letters = sum(map(str.isalpha, prose))
         # Only a reliable guess can reject an answer, because a wrong guess would reject good answers.
         if letters < LETTERS_MIN:
-            return CheckResult(True, f"{amount(letters, 'letter')} are too few to tell a language.")
+            return CheckResult(True, f"The answer has only {amount(letters, 'letter')}, too few to tell its language.")
         guess = guess_language(prose)
         name = name_of(guess.code)
         if is_language(self.value, guess.code):
