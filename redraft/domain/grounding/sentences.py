@@ -36,9 +36,11 @@ _OPENERS = "\"'\u2018\u201c\u201e\u00ab\u00bb\u2039\u300c\u300e(\\[\uff08\u3010*
 _BEFORE = "\"'\u2018\u201c\u201e\u00ab\u00bb(*_-/\u2013\u2014"
 _WIDE = "\u3002\uff01\uff1f\uff61\uff0e"
 _STRONG = "\u061f\u06d4\u0964\u0965\u0589\u1362\u17d4\u104b\u203c\u2047\u2048\u2049"
+# Consecutive markers, also with commas: `[1], [2]` and `¹,²`
+_MARKS = rf"{_MARKER}(?:[ \t]*(?:[,;][ \t]*)?{_MARKER})*"
 _STOP = lazy_pattern(
     rf"(?<![\[(.\u2026])(?P<stop>[.!?\u2026{_WIDE}{_STRONG}]+(?:[ \u00a0]\.)*)(?P<close>[{_CLOSERS}]*)"
-    rf"(?P<marks>(?:[ \t]*{_MARKER})*(?:[ \t]*\r?\n[ \t>]*{_MARKER}(?:[ \t]*{_MARKER})*(?=[ \t]*(?:\r?\n|\Z)))?)"
+    rf"(?P<marks>(?:[ \t]*{_MARKS})?(?:[ \t]*\r?\n[ \t>]*{_MARKS}(?=[ \t]*(?:\r?\n|\Z)))?)"
     r"(?P<gap>\s*)"
 )
 _NEXT = lazy_pattern(rf"[{_OPENERS}{_MARKER}\s]*(?P<word>[^\W_]*)")

@@ -24,7 +24,7 @@ _LAST_WORD = lazy_pattern(r"(?<![^\W_])[^\W_]++\Z")
 _IDEOGRAPH = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _RAISED_IDEOGRAPHS = "米里尺寸"
 _CLOSERS = frozenset("*_)\uff09\u201d\u2019\"'")
-_NO_END = frozenset("/\\-\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")
+_NO_END = frozenset("/\\-\u207a\u207b\u2010\u2011\u2012\u2013\u2014\u2212([{<*_@#&^~=+|")
 
 
 def superscripts(text: str) -> Iterator[tuple[int, int, int, int]]:

@@ -75,6 +75,8 @@ WITH_MARKS = [
     "水在100°C沸腾。[Source 1]‖冰在0°C融化！[Source 2]‖真的吗？",
     "A [Source 0]. ‖B [Source 3]. ‖C [Source 7]. ‖D [Source -1]. ‖E [Source 99999999999999999999].",
     "The lake covers 100 m².¹² ‖It froze in 1963.³ ‖E = mc² holds here.",
+    "It floats. [Source 1], [Source 2] ‖Ice melts.[1],[2] ‖Salt sinks; [1] it does.",
+    "The lake is deep.¹,² ‖It froze.¹, ²\n\n‖It runs at 5 m s⁻¹ here.",
     "Tides follow the moon.[1][2] ‖Salt lowers it.【3】 ‖Ice floats.",
     "Ice floats. ‖[Source 1] states that it is light. ‖Salt sinks.",
     "Ice floats! [1, 2] [3] ‖Why? [1] ‖Who knows.",
