@@ -120,8 +120,12 @@ def _why_no_kappa(table: Crossing) -> str:
     if table.n == 0:
         return "There are no ratings that say yes or no."
     passes = {"people": table.person_passes, "the evaluator": table.evaluator_passes}
-    who = " and ".join(name for name, count in passes.items() if count in (0, table.n))
-    return f"No variation: {who} gave the same verdict every time. Rate some answers that pass and some that fail."
+    sides = [
+        f"{who} {'passed' if passed else 'failed'} every answer"
+        for who, passed in passes.items()
+        if passed in (0, table.n)
+    ]
+    return f"No variation: {' and '.join(sides)}. Rate some answers that pass and some that fail."
 
 
 def suggest_threshold(

@@ -144,19 +144,20 @@ def test_without_ratings_there_is_no_figure():
 
 
 @pytest.mark.parametrize(
-    ("ratings", "who"),
+    ("ratings", "sides"),
     [
-        ([Rated("agree", passed=True, score=1.0)] * 30, "people and the evaluator"),
-        ([Rated("agree", True, 1.0), Rated("disagree", True, 1.0)] * 15, "the evaluator"),
-        ([Rated("agree", True, 1.0), Rated("disagree", False, 0.0)] * 15, "people"),
+        ([Rated("agree", True, 1.0)] * 30, "people passed every answer and the evaluator passed every answer"),
+        ([Rated("disagree", True, 1.0)] * 30, "people failed every answer and the evaluator passed every answer"),
+        ([Rated("disagree", False, 0.0)] * 30, "people passed every answer and the evaluator failed every answer"),
+        ([Rated("agree", True, 1.0), Rated("disagree", True, 1.0)] * 15, "the evaluator passed every answer"),
+        ([Rated("agree", True, 1.0), Rated("disagree", False, 0.0)] * 15, "people passed every answer"),
     ],
 )
-def test_it_says_why_there_is_no_kappa(ratings: list[Rated], who: str):
+def test_it_says_why_there_is_no_kappa(ratings: list[Rated], sides: str):
     found = calibrate(ratings, precision=0.9)
     assert found.status == "calibrated"
     assert found.kappa is None
-    assert found.kappa_reason is not None
-    assert found.kappa_reason.startswith(f"No variation: {who} gave the same verdict every time.")
+    assert found.kappa_reason == f"No variation: {sides}. Rate some answers that pass and some that fail."
 
 
 def test_a_precision_that_no_score_reaches_has_no_threshold():
