@@ -169,9 +169,16 @@ def _items(tables_of: RunTables) -> Section:
     total = (
         f"{count(counts.total, 'item')} from {count(counts.rows, 'row')} of the dataset." if counts.total else "None."
     )
-    reasons = Counter(words for item in tables_of.items if (words := stop_words(item)))
+    reasons = Counter(map(_why_ended, tables_of.items))
     why = tuple((words, number(items)) for words, items in reasons.most_common())
     return Section("items", "Items", (total,), (Table("Why they ended", ("Reason", "Items"), why),) if why else ())
+
+
+def _why_ended(item: ItemOutcome) -> str:
+    if item.is_deleted or item.status in ("queued", "running"):
+        return "deleted" if item.is_deleted else "not ended yet"
+    # Items without a job have no stop reason. Most canceled ones never started; the jobs of others may be deleted
+    return stop_words(item) or ("canceled without a job" if item.status == "canceled" else item.status)
 
 
 def _loop(report: RunReport) -> Section:

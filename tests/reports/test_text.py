@@ -7,6 +7,7 @@ from rich.console import Console
 
 from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
+from redraft.reports.run_report import run_report
 from redraft.reports.text import print_report, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
@@ -149,6 +150,21 @@ def test_who_is_left_out_is_told_beside_the_pass_rate():
     lines = _lines(render_text(run_tables(items)))
     assert "Items counted 1 of 5 left out: 1 failed, 1 canceled, 1 queued, 1 without a verdict" in lines
     assert "Items counted 1 of 1 none is left out" in _lines(render_text(run_tables(items[:1])))
+
+
+def test_each_item_is_counted_among_the_reasons_why_items_ended():
+    started = ItemOutcome("a", status="canceled", stop_reason="canceled")
+    others = [ItemOutcome(name, status="canceled") for name in "bcd"]
+    more = [ItemOutcome("e", status="invalid"), ItemOutcome("f"), ItemOutcome("g", status="failed", is_deleted=True)]
+    [items] = [each for each in run_report(run_tables([started, *others, *more])).sections if each.key == "items"]
+    assert items.sentences == ("7 items from 7 rows of the dataset.",)
+    assert items.tables[0].rows == (
+        ("canceled without a job", "3"),
+        ("canceled", "1"),
+        ("invalid", "1"),
+        ("not ended yet", "1"),
+        ("deleted", "1"),
+    )
 
 
 def test_without_an_accepted_answer_there_is_no_cost_for_each():
