@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeGuard, cast
 
 from pydantic_core import to_json
@@ -51,13 +52,13 @@ def comparison_report(tables: ComparisonTables) -> Report:
         facts=(("New run", tables.new.id), ("Baseline", tables.baseline.id)),
         figures=_headline(found),
         gates=tables.gates,
-        notes=notes_of(tables),
+        notes=notes_of(tables.baseline, tables.new),
         sections=(
             # `_flips` and the section of left-out rows show the remaining sentences
             Section("differences", "Differences", found.words[: 1 if found.mcnemar_p is None else 2]),
             _flips(found),
             _left_out(found),
-            Section("sides", "The two runs", (), (sides_of(tables),)),
+            Section("sides", "The two runs", (), (sides_of(tables.baseline, tables.new),)),
         ),
     )
 
@@ -88,23 +89,22 @@ def _difference(name: str, difference: Mean | None, written: Callable[[float | N
     )
 
 
-def notes_of(tables: ComparisonTables) -> tuple[str, ...]:
-    """Return sentences about the differences of the two runs that make their comparison less certain."""
-    old, new = tables.baseline, tables.new
-    notes = [f"The run {facts.name} is {facts.status}." for facts in (old, new) if facts.status != "succeeded"]
-    if old.score_threshold != new.score_threshold:
+def notes_of(*runs: RunFacts) -> tuple[str, ...]:
+    """Return sentences about the differences of two or more runs that make their comparison less certain."""
+    notes = [f"The run {facts.name} is {facts.status}." for facts in runs if facts.status != "succeeded"]
+    if len({facts.score_threshold for facts in runs}) > 1:
         notes.append(
             "The runs have different thresholds: an answer may pass in one and fail in the other for that reason alone."
         )
-    if old.evaluator_models != new.evaluator_models:
+    if len({facts.evaluator_models for facts in runs}) > 1:
         notes.append(
             "The runs have different evaluators: a difference may come from the evaluators, not from the answers."
         )
-    if criteria := [name for name in _differing(tables) if name.partition(".")[2] in _CRITERIA]:
+    if criteria := [name for name in _differing(runs) if name.partition(".")[2] in _CRITERIA]:
         notes.append(
             f"The runs differ in {', '.join(criteria)}: a difference may come from the criteria, not from the answers."
         )
-    if old.dataset_version != new.dataset_version:
+    if len({facts.dataset_version for facts in runs}) > 1:
         notes.append("The datasets differ: rows are paired by custom_id, even if their contents differ.")
     return tuple(notes)
 
@@ -148,32 +148,38 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def sides_of(tables: ComparisonTables) -> Table:
-    """Return a table with the settings of both runs side by side."""
-    pairs = zip(facts_of(tables.baseline), facts_of(tables.new), strict=True)
-    rows = [("Name", tables.baseline.name, tables.new.name)]
-    rows += [(name, old, new) for (name, old), (_, new) in pairs]
-    old, new = tables.baseline.settings, tables.new.settings
-    rows += [
-        (name, _setting(old.get(name), new.get(name)), _setting(new.get(name), old.get(name)))
-        for name in _differing(tables)
-    ]
-    rows.append(("Cost", _cost(tables.baseline), _cost(tables.new)))
-    return Table("Both runs", ("", "Baseline", "New run"), tuple(rows), numeric=False)
+def sides_of(*runs: RunFacts) -> Table:
+    """Return a table with the settings of two or more runs side by side. The first run is the baseline."""
+    facts = [dict(facts_of(run)) for run in runs]
+    rows = [("Name", *(run.name for run in runs))]
+    # Runs by batches have more facts than others
+    rows += [(name, *(each.get(name, DASH) for each in facts)) for name in dict.fromkeys(chain(*facts))]
+    rows += [(name, *_settings(name, runs)) for name in _differing(runs)]
+    rows.append(("Cost", *map(_cost, runs)))
+    names = ["New run"] if len(runs) == 2 else [f"Run {number}" for number in range(1, len(runs))]
+    return Table("Settings of the runs", ("", "Baseline", *names), tuple(rows), numeric=False)
 
 
-def _differing(tables: ComparisonTables) -> list[str]:
-    """Return the names of the defaults and overrides that are not the same in both runs."""
-    old, new = tables.baseline.settings, tables.new.settings
-    return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+def _differing(runs: Sequence[RunFacts]) -> list[str]:
+    """Return the names of the defaults and overrides that are not the same in all runs."""
+    names = dict.fromkeys(name for run in runs for name in run.settings)
+    return [name for name in names if any(run.settings.get(name) != runs[0].settings.get(name) for run in runs)]
 
 
-def _setting(value: Any, other: Any) -> str:
-    """Describe a setting of one run by its differences from that of the other run."""
+def _settings(name: str, runs: Sequence[RunFacts]) -> list[str]:
+    """Describe a setting of each run: of two runs by the differences from the other, of more from the baseline."""
+    first, *more = [run.settings.get(name) for run in runs]
+    if len(more) == 1:
+        return [_setting(first, more[0], "the other run"), _setting(more[0], first, "the other run")]
+    return [_setting(value, first, "the baseline") for value in (first, *more)]
+
+
+def _setting(value: Any, other: Any, whose: str) -> str:
+    """Describe a setting of one run by its differences from that of another run, which `whose` names."""
     if value is None:
         return DASH
     if _is_rubric(value):
-        return one_line(_rubric(value, other if _is_rubric(other) else ()), _SETTING_CHARS)
+        return one_line(_rubric(value, other if _is_rubric(other) else (), whose), _SETTING_CHARS)
     return one_line(value if isinstance(value, str) else to_json(value).decode(), _SETTING_CHARS)
 
 
@@ -182,14 +188,14 @@ def _is_rubric(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
     return bool(entries) and all(isinstance(each, dict) and "id" in each for each in entries)
 
 
-def _rubric(criteria: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+def _rubric(criteria: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], whose: str) -> str:
     known = {each["id"]: each for each in others}
-    only_here = [each["id"] for each in criteria if each["id"] not in known]
+    added = [each["id"] for each in criteria if each["id"] not in known]
     changed = [each["id"] for each in criteria if known.get(each["id"], each) != each]
-    kinds = (("only in this run", only_here), ("different in the other run", changed))
+    kinds = ((f"not in {whose}", added), (f"different in {whose}", changed))
     differences = [f"{words}: {', '.join(names)}" for words, names in kinds if names]
-    if not differences and len(criteria) == len(others):
-        differences = ["in another order than in the other run"]
+    if not differences and len(criteria) == len(others) and criteria != others:
+        differences = [f"in another order than in {whose}"]
     return "; ".join(["1 criterion" if len(criteria) == 1 else f"{len(criteria)} criteria", *differences])
 
 

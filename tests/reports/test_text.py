@@ -1,17 +1,19 @@
 """Reports on a terminal and in a pipe."""
 
 from dataclasses import replace
+from decimal import Decimal
 from io import StringIO
 
 from rich.console import Console
 
 from redraft.domain.bulk.examples import Examples
 from redraft.domain.bulk.outcomes import ItemCriterion, ItemOutcome
+from redraft.reports.comparison_report import notes_of, sides_of
 from redraft.reports.run_report import run_report
 from redraft.reports.text import print_report, render_text
 from redraft.reports.wording import DASH
 from tests.domain.bulk.outcomes import failed, looped, many
-from tests.reports.sheets import EXAMPLES, HOSTILE, comparison_tables, hostile_sheet, run_tables
+from tests.reports.sheets import EXAMPLES, HOSTILE, comparison_tables, facts, hostile_sheet, run_tables
 
 
 def _printed(show, tables, *, terminal: bool, width: int = 80) -> str:
@@ -198,7 +200,7 @@ def test_a_comparison_says_which_settings_of_the_runs_differ():
     tables = replace(tables, baseline=replace(tables.baseline, settings=given))
     text = render_text(tables)
     assert "The runs differ in defaults.rubric: a difference may come from the criteria" in text
-    assert "defaults.rubric a: Is short. 1 criterion; only in this run: b" in _lines(text)
+    assert "defaults.rubric a: Is short. 1 criterion; not in the other run: b" in _lines(text)
     assert "overrides.instruct" not in text
 
 
@@ -209,11 +211,29 @@ def test_a_comparison_names_the_criteria_that_differ():
     tables = replace(tables, baseline=replace(tables.baseline, settings={"defaults.rubric": rubrics[0]}))
     (line,) = [line for line in _lines(render_text(tables)) if line.startswith("defaults.rubric ")]
     assert line == (
-        "defaults.rubric 3 criteria; only in this run: gone; different in the other run: short "
+        "defaults.rubric 3 criteria; not in the other run: gone; different in the other run: short "
         "2 criteria; different in the other run: short"
     )
     tables = replace(tables, new=replace(tables.new, settings={"defaults.rubric": rubrics[0][::-1]}))
     assert render_text(tables).count("3 criteria; in another order than in the other run") == 2
+
+
+def test_more_than_two_runs_are_described_by_their_differences_from_the_baseline():
+    rubrics = [[{"id": "a"}], [{"id": "a"}], [{"id": "b"}]]
+    runs = [facts(name=f"n{at}", settings={"defaults.rubric": each}) for at, each in enumerate(rubrics)]
+    runs[2] = replace(runs[2], score_threshold=0.95, saved_usd=Decimal(1), rounds_s=(2.0,))
+    assert [note.partition(":")[0] for note in notes_of(*runs)] == [
+        "The runs have different thresholds",
+        "The runs differ in defaults.rubric",
+    ]
+    assert notes_of(*runs[:2]) == ()
+    table = sides_of(*runs)
+    assert table.headers == ("", "Baseline", "Run 1", "Run 2")
+    found = {name: cells for name, *cells in table.rows}
+    assert found["Name"] == ["n0", "n1", "n2"]
+    assert found["Threshold"] == ["0.8", "0.8", "0.95"]
+    assert found["Saved by batches"] == [DASH, DASH, "$1.00"]
+    assert found["defaults.rubric"] == ["1 criterion", "1 criterion", "1 criterion; not in the baseline: b"]
 
 
 def test_a_comparison_says_what_is_not_shown():

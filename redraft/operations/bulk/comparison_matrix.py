@@ -17,7 +17,6 @@ from redraft.operations.bulk.run_resources import Run
 from redraft.operations.services import Services
 from redraft.reports.comparison_report import notes_of, sides_of
 from redraft.reports.model import Table
-from redraft.reports.tables import ComparisonTables
 from redraft.storage.bulk import run_listing as stored
 
 RUNS_MAX = 5
@@ -98,8 +97,7 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
     outcomes = [run_results.outcomes(services, each) for each in run_ids]
     against = [_compare(all_runs[0], outcomes[0], *each) for each in zip(all_runs[1:], outcomes[1:], strict=True)]
     pairs = align(outcomes[0], outcomes[1], *outcomes[2:])
-    baseline, new = (facts_of(services, each) for each in all_runs[:2])
-    tables = ComparisonTables(baseline, new, against[0].comparison)
+    facts = [facts_of(services, each) for each in all_runs]
     grouped = [by_row(each) for each in outcomes]
     criteria = compare_criteria(outcomes)
     kept = _with_changed_criterion(_kept(services, run_ids, pairs, query), criteria, query)
@@ -108,7 +106,7 @@ def compare_runs(services: Services, run_ids: Sequence[str], query: RowQuery) ->
     counts = Counter(pair.change for pair in pairs)
     # Texts are large, so only those of this page are read
     shown = _with_texts(services, run_ids, rows)
-    return Matrix(against, notes_of(tables), sides_of(tables), shown, len(kept), counts, criteria)
+    return Matrix(against, notes_of(*facts), sides_of(*facts), shown, len(kept), counts, criteria)
 
 
 def _check(run_ids: Sequence[str]) -> None:

@@ -49,9 +49,12 @@ def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, mo
         {"criteria": [{"id": "river", "evidence": "Elbe", "met": True, "gap": ""}, {**fault, "met": False}]},
         {"criteria": [{"id": "river", "evidence": "", "met": False, "gap": "No river."}, {**fault, "met": True}]},
     ]
-    model_server.script(generate=["one", "two", "three"], evaluate=[*verdicts, verdicts[0]], case="r0")
     defaults = {"rubric": rubric, "iter_max": 1}
-    ids = [work_off(driver, start(driver, rows(1), defaults=defaults, name=f"run {n}")).id for n in range(3)]
+    model_server.script(generate=["one", "two", "three"], evaluate=[*verdicts, verdicts[0]], case="r0")
+    ids = [
+        work_off(driver, start(driver, rows(1), defaults=each, name=f"run {number}")).id
+        for number, each in enumerate([defaults, defaults, {**defaults, "score_threshold": 0.95}])
+    ]
     page = reader.go(f"/runs/compare?run={ids[2]}&run={ids[0]}&run={ids[1]}")
     assert page.path == f"/runs/compare?baseline={ids[0]}&run={ids[1]}&run={ids[2]}"
     assert page.texts("thead//th", page.region("Rows side by side")) == [
@@ -59,8 +62,13 @@ def test_rows_are_compared_without_javascript(reader: Reader, driver: Driver, mo
         "Baseline run 0",
         "Run 1 run 1",
         "Run 2 run 2",
-        "Change",
+        "Change of Run 1",
     ]
+    assert page.texts("h1") == ["run 1, run 2 against run 0"]
+    assert "The runs have different thresholds" in page.text
+    settings = page.region("Settings of the runs")
+    assert page.texts("thead//th", settings) == ["Setting", "Baseline", "Run 1", "Run 2"]
+    assert "Threshold 0.8 0.8 0.95" in page.texts("tbody/tr", settings)
     page = reader.click("r0")
     assert page.texts("tbody/tr", page.region("Criteria")) == [
         "river Names the river. ✓ metElbe ✗ not metNo river. ✓ metElbe",
