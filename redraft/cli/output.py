@@ -5,6 +5,7 @@ rich does not interpret markup.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -140,8 +141,13 @@ def _as_json(value: Any) -> Any:
     return dump(mode="json") if dump else str(value)
 
 
-def say_more(command: str) -> None:
-    say(f"There are more: {command}", "dim")
+def say_more(command: str, after: int | str, **filters: str | Sequence[str] | None) -> None:
+    """Print the command for the next page, which has the same filters as this page."""
+    values = {name: [value] if isinstance(value, str) else value or () for name, value in filters.items()}
+    options = "".join(
+        f" --{name.replace('_', '-')} {shlex.quote(str(each))}" for name, some in values.items() for each in some
+    )
+    say(f"There are more: {command}{options} --after {after}", "dim")
 
 
 def say_deleted(deleted_id: str, *, as_json: bool) -> None:

@@ -118,7 +118,7 @@ def show_page(
     else:
         output.say(none_yet)
     if cursor:
-        output.say_more(f"redraft {noun} list --after {cursor}")
+        output.say_more(f"redraft {noun} list", cursor)
 
 
 def mapping_of(values: Sequence[str] | None) -> dict[str, str]:

@@ -126,7 +126,7 @@ def show(
     show_dataset(found)
     show_rows(rows)
     if len(rows) == limit and rows[-1].position + 1 < found.rows:
-        output.say_more(f"redraft datasets show {found.id} --after {rows[-1].position}")
+        output.say_more(f"redraft datasets show {found.id}", rows[-1].position)
 
 
 @app.add("delete", "redraft datasets delete 0199a3")

@@ -56,8 +56,7 @@ def show(
     show_run(found)
     show_items(items)
     if len(found_items) > limit:
-        chosen = "".join(f" --status {each}" for each in status or ())
-        output.say_more(f"redraft runs show {found.id}{chosen} --after {items[-1]['number']}")
+        output.say_more(f"redraft runs show {found.id}", items[-1]["number"], status=status)
 
 
 @app.add("watch", "redraft runs watch latest", "redraft runs watch 0199a3 --json")

@@ -69,7 +69,8 @@ def list_jobs(  # noqa: PLR0913 - one parameter per option
         else:
             output.say("No jobs yet. Try: redraft ask 'Explain recursion to a child.'")
     if cursor and not as_json:
-        output.say_more(f"redraft jobs list --after {cursor}")
+        filters = {"status": status, "outcome": outcome, "stop_reason": stop_reason}
+        output.say_more("redraft jobs list", cursor, **filters, kind=kind, model=model, meta=meta)
 
 
 def _filter(

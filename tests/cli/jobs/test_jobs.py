@@ -73,7 +73,9 @@ def test_pages_follow_each_other(shell: Shell, add_job: AddJob) -> None:
     first = shell.run("jobs", "list", "--limit", "2", "--json").data
     rest = shell.run("jobs", "list", "--limit", "2", "--after", first["next_cursor"], "--json").data
     assert [job["id"] for job in first["data"] + rest["data"]] == ids[::-1]
-    assert first["next_cursor"] in shell.run("jobs", "list", "--limit", "2").err
+    filters = ("--status", "queued", "--kind", "generate")
+    more = shell.run("jobs", "list", "--limit", "2", *filters).err
+    assert f"redraft jobs list {' '.join(filters)} --after {first['next_cursor']}" in more
 
 
 @pytest.mark.parametrize(
