@@ -61,7 +61,10 @@ _CITING = lazy_pattern(
 )
 # A word for a source with a number. A bracket that contains this word and number may be meant as a citation, whatever
 # else it contains.
-_MEANT = lazy_pattern(rf"\b(?:{CITED})[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?!\w)", re.IGNORECASE)
+_MEANT = lazy_pattern(
+    rf"\b(?:{CITED})(?:[ \t](?:id|no|nr|num|number))?[^\w\[\]\-\u2212]{{0,3}}_?{_NUMBER}(?:st|nd|rd|th)?(?!\w)",
+    re.IGNORECASE,
+)
 _MEANT_CHARS_MAX = 200
 _UNREAD = lazy_pattern(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
 # A bracket with one of these is not meant as a marker: negative numbers, decimals, times, formulas, footnotes, escapes,

@@ -225,6 +225,8 @@ def test_hb_f1_words_and_ranges_of_many_languages(answer: str, cited: list[int])
         ("Ice [Source = 1].", "[Source 1]", "inline"),
         ("Ice [Source '1'].", "[Source 1]", "inline"),
         ("Ice [(1)].", "[Source 1]", "inline"),
+        ("Ice [Source 2nd].", "[Source 2]", "inline"),
+        ("Ice [source id=2].", "[Source 2]", "inline"),
         ("Ice [1, n].", "[Source 1]", "inline"),
     ],
 )
