@@ -13,13 +13,14 @@ from redraft.domain.bulk.phrases import count, percent
 from redraft.domain.bulk.run_statistics import Bin
 from redraft.domain.bulk.uplift import IterationYield
 from redraft.domain.statistics.estimates import Mean
-from redraft.reports.svg import Plot, label, line, picture, tag, ticks_to
+from redraft.reports.svg import WIDTH, Plot, label, line, picture, tag, ticks_to
 from redraft.reports.wording import change, points, price
 
 # Above this number of dots the page is slow, so scores are rounded to a coarser grid
 _SPOTS_MAX = 600
 _GRIDS = (1000, 50, 20)
 _SMALLEST_SPOT, _LARGEST_SPOT = 2.5, 11.0
+_HALF_CHAR = 4  # At least half the width of a character of a value
 _TENTHS = [at / 5 for at in range(6)]
 
 
@@ -210,7 +211,9 @@ def draw_differences(found: Comparison) -> Picture | None:
 
 
 def _interval(plot: Plot, y: float, name: str, mean: Mean, value: str) -> list[Markup]:
-    parts = [label(name, plot.left - 6, y + 4, "end"), label(value, plot.x(mean.value), y - 10, class_="value")]
+    # A label in the middle of a dot at the right end would leave the picture
+    middle = min(plot.x(mean.value), WIDTH - len(value) * _HALF_CHAR)
+    parts = [label(name, plot.left - 6, y + 4, "end"), label(value, middle, y - 10, class_="value")]
     if mean.low is not None and mean.high is not None:
         parts.append(line(plot.x(mean.low), y, plot.x(mean.high), y, "whisker"))
     parts.append(tag("circle", cx=plot.x(mean.value), cy=y, r=5, class_="helped"))
