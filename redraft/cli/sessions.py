@@ -116,14 +116,20 @@ def check(kind: Any, body: Any) -> Any:
     """Validate plain values as a request of class `kind`. Raises Invalid with the JSON pointer of each error."""
     from pydantic import ValidationError
 
+    from redraft.datasets.columns import guess
     from redraft.domain.bodies.validation_errors import message_of, pointer_of
+
+    def words_of(error: Any) -> str:
+        is_unknown_name = error["type"] == "extra_forbidden" and len(error["loc"]) == 1
+        known = [field.alias or name for name, field in kind.model_fields.items()]
+        return message_of(error, body) + (guess(str(error["loc"][0]), known) if is_unknown_name else "")
 
     try:
         return kind.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         errors = tuple(
-            FieldError(_FIXED_AT.get(each["type"]) or pointer_of(each, body), message_of(each, body), each["type"])
+            FieldError(_FIXED_AT.get(each["type"]) or pointer_of(each, body), words_of(each), each["type"])
             for each in found
         )
         raise Invalid("The request is not valid.", errors) from error

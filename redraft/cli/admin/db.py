@@ -132,7 +132,7 @@ def prune(
         if dry_run:
             counts, drafts = retention.count(services, what), retention.count_drafts(services, what)
         else:
-            counts = retention.prune(services, what, lambda done, of: report(f"Removed {done:,} of {of:,} jobs."))
+            counts = retention.prune(services, what, lambda done, of: report(f"Removed jobs: {done:,} of {of:,}."))
             drafts = retention.prune_drafts(services, what)
     if as_json:
         output.write_json({"before": what.before, "dry_run": dry_run, "jobs": counts, "draft_calls": drafts})

@@ -8,6 +8,7 @@ from redraft.cli import options, output
 from redraft.cli.backends import opening
 from redraft.cli.bulk import bulk_options
 from redraft.cli.jobs import request_bodies
+from redraft.domain.bulk.phrases import count
 from redraft.errors import FieldError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def import_file(
         output.write_data(found.id)
     state = "Stored" if is_new else "Already stored:"
     bad = f", {found.bad_rows:,} of them bad" if found.bad_rows else ""
-    output.say(f"{state} {found.rows:,} rows{bad}. Run them with: redraft eval {found.id}", "dim")
+    output.say(f"{state} {count(found.rows, 'row')}{bad}. Run them with: redraft eval {found.id}", "dim")
 
 
 @app.add("show", "redraft datasets show latest", "redraft datasets show 0199a3 --limit 50")

@@ -12,7 +12,7 @@ from redraft.cli import output
 from redraft.cli.exit_codes import Exit
 from redraft.cli.files import write_file
 from redraft.domain.bulk.gates import GateResult, check_gates
-from redraft.domain.bulk.phrases import grouped_lines
+from redraft.domain.bulk.phrases import count, grouped_lines
 from redraft.operations.bulk.run_resources import Run
 from redraft.reports.figures import figures_of
 from redraft.reports.formats import FORMATS, Format
@@ -175,7 +175,9 @@ def print_invalid(backend: "Backend", run: Run) -> None:
     """Print the rows that cannot be used, at the start of a run, so that the user can still stop it."""
     if not run.counts.invalid:
         return
-    output.say(f"{run.counts.invalid:,} of {run.counts.total:,} items cannot be used and count as invalid:", "yellow")
+    output.say(
+        f"{run.counts.invalid:,} of {count(run.counts.total, 'item')} cannot be used, counted as invalid:", "yellow"
+    )
     items = backend.list_items(run.id, 0, _INVALID_SHOWN, ["invalid"])
     for places, detail in grouped_lines((item["line"], item["error"] or "") for item in items):
         output.say(f"  {places}: {output.one_line(detail)}")

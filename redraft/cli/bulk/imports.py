@@ -9,6 +9,7 @@ import typer
 from redraft.cli import options, output
 from redraft.cli.exit_codes import Exit
 from redraft.cli.files import write_file
+from redraft.domain.bulk.phrases import count
 
 if TYPE_CHECKING:
     from redraft.importing.outcomes import Finding, Imported
@@ -152,9 +153,10 @@ def _import(make: "Callable[[], Imported]", folder: Path, *, as_json: bool) -> N
     else:
         _show("Carried over in another form", imported.findings.changed)
         _show("Left out", imported.findings.left_out)
-        rows = sum(map(len, imported.datasets.values()))
+        rows = count(sum(map(len, imported.datasets.values())), "row")
         output.say(
-            f"Wrote {rows:,} rows in {len(imported.datasets)} datasets. {folder / REPORT} lists all parts.", "dim"
+            f"Wrote {rows} in {count(len(imported.datasets), 'dataset')}. {folder / REPORT} lists all parts.",
+            "dim",
         )
         output.write_lines(f"{command}\n" for command in commands)
     raise typer.Exit(Exit.SOME_FAILED if imported.findings.left_out else Exit.OK)

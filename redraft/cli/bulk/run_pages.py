@@ -10,7 +10,7 @@ from redraft.cli import output
 from redraft.cli.bulk.run_progress import done, words_of
 from redraft.cli.output import NONE
 from redraft.domain.bulk.outcomes import item_outcome
-from redraft.domain.bulk.phrases import format_score, percent
+from redraft.domain.bulk.phrases import count, format_score, percent
 from redraft.domain.statistics.estimates import share
 from redraft.operations.bulk.run_resources import Run
 
@@ -49,7 +49,7 @@ def show_run(run: Run) -> None:
         ("name", output.one_line(run.name, 200)),
         ("dataset", run.dataset_id),
         ("status", status(run.status, run.stop_reason)),
-        ("error", "" if run.error is None else f"{run.error.items:,} items not started: {run.error.detail}"),
+        ("error", "" if run.error is None else f"{count(run.error.items, 'item')} not started: {run.error.detail}"),
         ("items", words_of(run, None)),
         ("counts", ", ".join(f"{number:,} {name}" for name, number in counts.model_dump().items() if number)),
         ("repeat", f"{run.repeat}" if run.repeat > 1 else ""),

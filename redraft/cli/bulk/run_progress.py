@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
 from redraft.cli import output
-from redraft.domain.bulk.phrases import percent
+from redraft.domain.bulk.phrases import count, percent
 from redraft.domain.statistics.estimates import share
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def round_words(current: "RunRound") -> str:
     """Return the state of a round of batches: how much is done, its age, and its latest end."""
     ids = [batch.provider_batch_id for batch in current.batches if batch.provider_batch_id]
     age = output.span((datetime.now(UTC) - current.started_at).total_seconds())
-    parts = [f"round {current.number}: {current.done:,} of {current.total:,} calls, {current.failed:,} failed"]
+    parts = [f"round {current.number}: {current.done:,} of {count(current.total, 'call')}, {current.failed:,} failed"]
     parts.append(f"sent as {', '.join(ids)}" if ids else "to be sent")
     if current.ended_at is None:
         parts.append(f"{age} old")

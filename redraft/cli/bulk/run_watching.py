@@ -17,6 +17,7 @@ from redraft.cli.bulk.finished_runs import Wanted, exit_of_run, print_invalid, p
 from redraft.cli.bulk.run_progress import run_view
 from redraft.cli.exit_codes import Exit
 from redraft.datasets.items import Merger
+from redraft.domain.bulk.phrases import count
 from redraft.domain.bulk.run_requests import CreateRun, ResumeRun
 from redraft.errors import RedraftError
 from redraft.operations.bulk.run_resources import Run
@@ -146,7 +147,7 @@ def start_run(rows: str, body: Mapping[str, Any], wanted: Wanted, *, detach: boo
 
         def begin() -> str:
             run = backend.create_run(request)
-            output.say(f"{run.id}: {run.counts.total:,} items of {output.one_line(run.name, 100)}", "dim")
+            output.say(f"{run.id}: {count(run.counts.total, 'item')} of {output.one_line(run.name, 100)}", "dim")
             if run.delivery == "batch":
                 output.say("Its calls are delivered by batches. The results of each round may take up to 24 hours.")
             elif run.delivery_reason:
@@ -191,7 +192,7 @@ def resume_run(run: str, wanted: Wanted, *, retry: str, max_cost: float | None, 
 def _print_resumed(run: Run) -> None:
     left = run.counts.queued + run.counts.running
     if left:
-        output.say(f"{run.id}: {left:,} of {run.counts.total:,} items are open", "dim")
+        output.say(f"{run.id}: {left:,} of {count(run.counts.total, 'item')} not ended", "dim")
         return
     advice = "; --retry-errors executes failed items again" if run.counts.failed else ""
     output.say(f"{run.id}: no item is open{advice}.")

@@ -138,7 +138,7 @@ def _lines(spans: Sequence[Sequence[int]]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _signed(value: float, unit: Unit) -> str:

@@ -1,5 +1,6 @@
 """Decides whether the calls of a run are made live, or delivered by batches of the providers."""
 
+from redraft.domain.bulk.phrases import count
 from redraft.domain.calls.model_names import parse_model
 from redraft.domain.jobs.requests import AnyRequest
 from redraft.errors import Invalid
@@ -37,5 +38,5 @@ def choose_delivery(services: Services, wanted: str, items: int, request: AnyReq
         return "batch", None
     least = services.settings.batch_min_rows
     if items < least:
-        return "live", f"The run has {items} items, fewer than the {least} of REDRAFT_BATCH_MIN_ROWS."
-    return "batch", f"All models have batch endpoints, and the run has {items} items."
+        return "live", f"The run has {count(items, 'item')}, fewer than the {least} of REDRAFT_BATCH_MIN_ROWS."
+    return "batch", f"All models have batch endpoints, and the run has {count(items, 'item')}."

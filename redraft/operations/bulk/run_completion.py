@@ -8,6 +8,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from redraft.domain.bulk.gates import Gate
+from redraft.domain.bulk.phrases import count
 from redraft.domain.jobs.webhooks import RunEventType
 from redraft.operations.bulk.run_resources import RunCounts, RunError, RunRound, run_resource, say_progress
 from redraft.operations.resource_base import Moment, Resource, UsageTotals
@@ -98,7 +99,7 @@ def end_round(connection: Connection, run_id: str, number: int) -> None:
     run = run_resource(connection, record)
     ended = next(each for each in run.rounds if each.number == number)
     fields = run.model_dump(include={"id", "name", "counts", "usage", "version"})
-    message = f"Round {number}: {ended.succeeded} calls succeeded, {ended.failed} failed. {say_progress(run)}"
+    message = f"Round {number}: {count(ended.succeeded, 'call')} succeeded, {ended.failed} failed. {say_progress(run)}"
     event = RoundFinished.model_validate({**fields, "round": ended, "message": message, "at": ended.ended_at})
     payload = event.model_dump(mode="json")
     webhooks.add_of_run(connection, run_id, record.webhook, record.version, "run.round_finished", payload)
@@ -113,8 +114,8 @@ def send_round(services: Services, run_id: str) -> None:
     with services.database.write() as connection:
         run = runs.lock(connection, run_id)
         if run is not None and run.status == "running" and _is_round_complete(connection, run):
-            count = batches.make_ready(connection, run_id)
-            log.info("round_ready", run_id=run_id, batches=count)
+            ready = batches.make_ready(connection, run_id)
+            log.info("round_ready", run_id=run_id, batches=ready)
 
 
 def _is_round_complete(connection: Connection, run: RunRecord) -> bool:

@@ -56,6 +56,7 @@ def test_results_and_reports_are_written_in_the_form_of_their_names(office: Shel
 def test_rows_come_from_stdin_and_from_what_is_stored(office: Shell, provider: ModelServer) -> None:
     piped = office.run("eval", "-", *CRIT, "--json", stdin=rows(1, metadata={"from": "a pipe"}))
     assert piped.code == 0, piped.err
+    assert ": 1 item of " in piped.err
     dataset = piped.data["run"]["dataset_id"]
     again = office.run("eval", dataset.removeprefix("ds_"), *CRIT, "--json")
     assert (again.code, again.data["run"]["dataset_id"]) == (0, dataset)

@@ -203,6 +203,13 @@ def test_a_wrong_request_file_is_2(shell: Shell, tmp_path: Path, text: str) -> N
     assert shell.run("ask", "--file", "r.json").code == 2
 
 
+def test_an_unknown_field_of_a_request_file_is_told_with_the_nearest_name(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text('{"instruct": "Hi", "iter_maxx": 3, "zzz": 1}')
+    lines = shell.run("ask", "--file", "r.json").err.splitlines()
+    assert "  /iter_maxx: Unknown field (did you mean 'iter_max'?)" in lines
+    assert "  /zzz: Unknown field" in lines
+
+
 def test_a_piped_task_must_be_text(shell: Shell) -> None:
     assert shell.run("ask", stdin=b"\xff\xfe\x00").code == 2
     assert shell.run("ask", stdin="").code == 2
