@@ -23,6 +23,8 @@ _NO_SPACE_BEFORE = ".,;:!?)]\u3002\uff0c\u3001\uff01\uff1f\u061f\u06d4"
 
 # A marker such as `[1-200]` is 200 citations, so an answer full of them could fill the memory.
 CITATIONS_MAX = 5000
+# Each of many markers in one long sentence has the sentence as its quoted text
+_QUOTED_CHARS_MAX = 1000
 ISSUES_MAX = 1000
 
 IssueCode = Literal["out_of_range", "zero", "reversed_range", "unread_mark", "too_many"]
@@ -36,7 +38,7 @@ class Citation:
     source_number: int  # From 1, as in the marker
     chunk_id: str | None
     document_id: str | None
-    quoted_text: str  # The sentence of the marker, without markers; empty for an entry of a reference list
+    quoted_text: str  # The sentence of the marker, without markers, shortened; empty for an entry of a reference list
     start_pos: int  # The beginning of the marker in characters of the answer, like `end_pos`
     end_pos: int
 
@@ -89,6 +91,8 @@ def read_citations(answer: str, sources: Sequence[Titled], style: Style = "inlin
     for at, group in groupby(markers, key=sentence_at):
         its_markers = list(group)
         quoted = "" if at is None else plain_sentence(answer, sentences[at], its_markers)
+        if len(quoted) > _QUOTED_CHARS_MAX:
+            quoted = quoted[: _QUOTED_CHARS_MAX - 1] + "…"
         cited = dict.fromkeys(number for marker in its_markers for number in reading.add(marker, quoted))
         if at is not None:
             numbers[at] = tuple(cited)

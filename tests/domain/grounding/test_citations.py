@@ -202,3 +202,9 @@ def test_the_number_of_citations_is_bounded():
     found = read("Ice [9]. " * (ISSUES_MAX + 50), 1)
     assert len(found.issues) == ISSUES_MAX + 1
     assert found.issues[-1].code == "too_many"
+
+
+def test_a_long_sentence_is_not_quoted_whole_for_each_of_its_markers():
+    found = read("Bern [Source 1], " * 1000, 1)
+    assert len(found.citations) == 1000
+    assert {len(each.quoted_text) for each in found.citations} == {1000}
