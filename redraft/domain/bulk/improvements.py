@@ -79,8 +79,8 @@ def why_none_fails(outcomes: Iterable[ItemOutcome]) -> str:
     if not seen:
         return "All rows of the run are held out, and drafts must not see them. Is the run the trial of a draft?"
     if not any(each.has_verdict for each in seen):
-        return "None of the rows for drafts has an evaluated answer, so there is no answer to improve."
-    return "Each evaluated answer of the rows for drafts was accepted, so there is nothing to improve."
+        return "None of the rows that are not held out has an evaluated answer, so there is no answer to improve."
+    return "Each evaluated answer of the rows that are not held out was accepted, so there is nothing to improve."
 
 
 def count_failures(outcomes: Iterable[ItemOutcome]) -> dict[str, str]:
