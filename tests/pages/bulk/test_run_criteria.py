@@ -40,7 +40,7 @@ def test_a_variable_that_no_row_has_is_an_error_of_the_text_that_names_it(reader
     page = reader.press("Start", {"#eval_crit": "Names {{ word }}."})
     assert page.status == 422
     [error] = page.all("li", page.by_id("form-errors"))
-    assert text_of(error).startswith("Criteria: Line 1: eval_crit: 'word' is undefined; the vars are: none")
+    assert text_of(error).startswith("Criteria: Lines 1 to 2: eval_crit: 'word' is undefined; the vars are: none")
     assert "vars.NAME=COLUMN" in page.described(page.by_id("eval_crit"))
 
 
