@@ -24,7 +24,11 @@ Style = Literal["inline", "footnote", "endnote"]
 _BARE_MAX = 999
 
 _OPEN, _SHUT = r"\[【\uff3b\u3014\u3016\u27e6", r"\]】\uff3d\u3015\u3017\u27e7"
-_BRACKETS = lazy_pattern(rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}]")
+# A link to an anchor of a source belongs to its marker: `[2](#source-2)`.
+_BRACKETS = lazy_pattern(
+    rf"(?<!\\)[{_OPEN}](?P<content>[^{_OPEN}{_SHUT}]{{1,3000}})[{_SHUT}](?:\(#(?:{CITED})[-_]?\d{{1,3}}\))?",
+    re.IGNORECASE,
+)
 # A marker may contain a line break, but no paragraph break.
 _LINE_BREAK = lazy_pattern(r"\r?\n[ \t>]*")
 _PARAGRAPH = lazy_pattern(r"\n[ \t>]*\r?\n")
@@ -66,6 +70,12 @@ _MEANT = lazy_pattern(
     re.IGNORECASE,
 )
 _MEANT_CHARS_MAX = 200
+_SPELLED = {
+    word: number
+    for number, words in enumerate(("one i 一", "two ii 二", "three iii 三", "four iv 四", "five v 五"), 1)
+    for word in words.split()
+}
+_SPELLED_OUT = lazy_pattern(rf"{_S}(?:{CITED}){_S}(?P<word>{'|'.join(_SPELLED)}){_S}", re.IGNORECASE)
 _UNREAD = lazy_pattern(rf"(?P<head>\D{{0,60}}?){_PARTS}(?P<rest>.{{0,60}})", re.IGNORECASE)
 # A bracket with one of these is not meant as a marker: negative numbers, decimals, times, formulas, footnotes, escapes,
 # code, names such as `IPv6 zone` and `HTTP/2`.
@@ -110,7 +120,8 @@ _CALL = lazy_pattern(r"[A-Za-z_]\(\Z")
 _COMPOUND = lazy_pattern(r"\.\w+\(|-[A-Za-z]{3}|[a-z]{3}")
 _WORD_END = lazy_pattern(r"\w+\Z")
 _FIRST_ITEM = lazy_pattern(r"\b([A-Za-z]\w{0,49})\[0\]")
-_FORMULA = lazy_pattern(
+_FORMULA_OR_CODE = lazy_pattern(
+    r"<(pre|code)\b[^<>]{0,200}>(?s:.){1,1000}?</\1>|"
     r"\$\$(?=[^$]{0,1000}\\[a-z])[^$]{1,1000}\$\$|\\\((?:[^\\]|\\(?!\))){1,1000}\\\)"
     rf"|\\\[(?!{_S}(?:{SOURCE}))(?:[^\\]|\\(?!\])){{1,1000}}\\\]",
     re.IGNORECASE,
@@ -141,7 +152,7 @@ def find_markers(text: str, style: Style = "inline") -> list[Marker]:
 def markers_of(layout: Layout, style: Style = "inline", sources: int = 0) -> list[Marker]:
     """Find the markers of a layout, and brackets that cannot be parsed but contain the number of a source."""
     notes = ((block.start, block.end) for block in layout.blocks if block.kind == "note")
-    formulas = (found.span() for found in _FORMULA.finditer(layout.text))
+    formulas = (found.span() for found in _FORMULA_OR_CODE.finditer(layout.text))
     left_alone = sorted([*code_spans(layout), *notes, *formulas])
     starts = [start for start, _ in left_alone]
     found = [*_bracketed(layout, sources), *_tagged(layout.text, sources), *_footnotes(layout.text, style)]
@@ -162,6 +173,9 @@ def _bracketed(layout: Layout, sources: int) -> Iterator[Marker]:
     arrays = set(_FIRST_ITEM.findall(text))
     for found in _BRACKETS.finditer(text):
         content, places = _printed(text, *found.span("content"))
+        spelled = _SPELLED_OUT.fullmatch(content)
+        if spelled and (number := _SPELLED[spelled["word"].lower()]) <= sources and not _LINK.match(text, found.end()):
+            yield Marker(*found.span(), (), unread=(number,))
         if not any(map(str.isdecimal, content)) or _PARAGRAPH.search(found["content"]):
             continue
         citing = _CITING.fullmatch(content)

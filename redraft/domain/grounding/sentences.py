@@ -14,7 +14,7 @@ from typing import Literal
 from redraft.caching import lazy_pattern
 from redraft.domain.grounding.blocks import Block, Layout, code_spans
 from redraft.domain.grounding.citation_markers import Marker
-from redraft.domain.text.abbreviations import DATES, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
+from redraft.domain.text.abbreviations import CONTINUED, NEVER_LAST, ORDINALS, STARTERS, WITH_NUMBER
 
 Kind = Literal["statement", "question", "heading", "code", "row", "note"]
 
@@ -190,8 +190,8 @@ def _token_ends(token: str, word: str) -> bool:
         return False
     if short in WITH_NUMBER or short.endswith("str"):
         return not word[:1].isdecimal()
-    if short in {"a.m", "p.m"}:
-        return follower not in DATES
+    if short in CONTINUED:
+        return follower not in CONTINUED[short]
     is_initials = all(len(part) <= 2 and part.isalpha() for part in token.split("."))
     return not (is_initials and (len(token) == 1 or "." in token)) or follower in STARTERS
 

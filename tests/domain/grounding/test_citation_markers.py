@@ -243,6 +243,20 @@ def test_a_raised_number_in_html_is_no_marker_but_an_issue():
     assert wrong("Ice floats<sup>1,2</sup>.", 3) == [("unread_mark", 1, "<sup>1,2</sup>")]
 
 
+@pytest.mark.parametrize("marker", ["[来源二]", "[Source two]", "[Source II]", "【出典 二】"])
+def test_a_number_in_words_is_an_issue(marker: str):
+    assert wrong(f"Ice floats {marker}.", 2) == [("unread_mark", 2, marker)]
+    assert wrong(f"Ice floats {marker}.", 1) == []
+
+
+def test_a_link_to_the_anchor_of_a_source_is_a_marker():
+    assert numbers("Ice floats [2](#source-2). It melts [1](#part-1).", 2) == [2]
+
+
+def test_code_in_html_has_no_markers():
+    assert numbers("A <code>a[Source 3]</code>.\n\n<pre>\n[2]\n\n[Source 1]\n</pre>\n\nIce <code>[Source 4].", 5) == [4]
+
+
 def test_the_readable_part_of_an_unread_marker_is_cited():
     assert numbers("Ice [Sources 1 foo 3]. Salt [Foo 2].", 3) == [1]
     assert coverage("Ice [Foo 1]. Salt [Source 2].", 3) == (1, 2)
