@@ -17,7 +17,7 @@ NEVER_LAST = _words("""
     univ assn bros resp incl excl z.b d.h u.a o.ä z.t u.u i.d.r s.o s.u v.a bzw ca evtl ggf inkl exkl zzgl vgl sog fa
     hr lt bspw insb mme mlle env p.ex c.-à-d sr sra srta dra dn ud uds p.ej sig dott ing avv sig.ra bijv d.w.z o.a dhr
     mevr т.е т.к т.н ул им гр см ср jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thurs fri
-    av hab ul
+    hab ul
 """)
 # Words that are abbreviations only before a number.
 WITH_NUMBER = _words("""
@@ -29,12 +29,13 @@ _DATES = _words("""
     january february march april may june july august september october november december monday tuesday wednesday
     thursday friday saturday sunday januar februar märz april mai juni juli oktober dezember est edt pst utc gmt
 """)
-# Abbreviations that end no sentence before one of these words: `10 a.m. EST`, `& Co. KG`, `EE. UU.`.
+# Abbreviations that end no sentence before one of these words: `10 a.m. EST`, `& Co. KG`, `EE. UU.`, `av. J.-C.`.
 CONTINUED = {
     "a.m": _DATES,
     "p.m": _DATES,
     "co": _words("kg kgaa ohg ltd inc"),
     "ee": _words("uu"),
+    "av": _words("j"),
 }
 # Words that follow an ordinal number, which some languages write with a point: `19. Jahrhundert`.
 ORDINALS = _words("""

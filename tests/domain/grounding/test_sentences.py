@@ -69,7 +69,7 @@ PROSE = [
     "The dose is 5 mg. ‖Take it at 8 a.m. ‖The rest follows.",
     "It weighs 3 lb. and 2 oz. or so. ‖Ok.",
     "Die Müller GmbH & Co. KG baut. ‖Acme & Co. ‖Vive en EE. UU. desde 1990.",
-    "Rok dr hab. Nowak mieszka: Ul. Długa 5. ‖Mora na Av. Brasil 3. ‖Il mourut en 52 av. J.-C. à Rome.",
+    "Rok dr hab. Nowak mieszka: Ul. Długa 5. ‖Il mourut en 52 av. J.-C. à Rome. ‖Jeg er glad i av. ‖Det er sant.",
 ]
 WITH_MARKS = [
     "The U.S. rate rose 3.14 percent, e.g. in May [Source 1]. ‖Dr. Lee agreed [Source 2].",
