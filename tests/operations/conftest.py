@@ -13,7 +13,7 @@ from tests.support.receiver import Receiver
 @pytest.fixture
 def make_driver(make_services: Callable[..., Services]) -> Callable[..., Driver]:
     def make(**changes: Any) -> Driver:
-        return Driver(make_services(**{"retry_wait_s": 0.01, "lease_s": 60.0, "ring_again_s": 60.0, **changes}))
+        return Driver(make_services(**{"retry_wait_s": 0.01, "lease_s": 60.0, "ring_again_s": 30.0, **changes}))
 
     return make
 
