@@ -89,5 +89,5 @@ def _failure(
     if blocks and blocks[-1].get("type") == "tool_use":
         # Some servers send the finish reason of a complete reply here
         return finish_failure(vendor, "tool_use", reply.text)
-    is_tool = any(block.get("type") in {"tool_use", "server_tool_use"} for block in blocks)
+    is_tool = any(text_of(block.get("type")) in {"tool_use", "server_tool_use"} for block in blocks)
     return None if reply.text.strip() else ("empty_output", TOOL_CALL_ONLY if is_tool else EMPTY)

@@ -22,8 +22,9 @@ TOOL_CALL_AFTER_TEXT = "The reply is incomplete: after some text, the model call
 REASONING_ONLY = "The reply has no text: reasoning only."
 UNKNOWN_FORM = "The reply has no text in a known form. The call's `response` shows what the server sent."
 
-# The types of the parts of a message that have the text of the answer. Some servers send no type
-_TEXT_TYPES = frozenset({"text", "output_text", None})
+# The types of the parts of a message that have the text of the answer. Some servers send no type. A tuple, because a
+# server may send a type that has no hash
+_TEXT_TYPES = ("text", "output_text", None)
 # The fields that can have the finish reason: first those of the two wire formats, then those of compatible servers
 _NATIVE_REASON = "native_finish_reason"
 _REASONS = (

@@ -44,6 +44,7 @@ def test_thinking_is_skipped_and_text_blocks_are_joined(server: ModelServer, ask
         (message([TOOL_USE], "tool_use"), "empty_output", "tool call only"),
         (message([{"type": "text", "text": "Half"}, TOOL_USE], "end_turn"), "empty_output", "incomplete"),
         (message([THINKING]), "empty_output", "no text"),
+        (message([{"type": {}, "text": "secret"}]), "empty_output", "no text"),
         (message(None), "empty_output", "no text"),
         (message([None, text("")]), "empty_output", "no text"),
         (

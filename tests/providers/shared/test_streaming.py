@@ -136,7 +136,8 @@ def test_thinking_is_never_told(server: ModelServer, stream: Stream):
 def test_text_in_parts_is_told(server: ModelServer, stream: Stream):
     parts = [
         {"type": "thinking", "thinking": []},
-        *({"type": kind, "text": "secret"} for kind in ("wibble", "thought", "summary_text", "tool_use", 5)),
+        *({"type": kind, "text": "secret"} for kind in ("wibble", "thought", "summary_text", "tool_use")),
+        *({"type": kind, "text": "secret"} for kind in (5, ["text"], {})),
         {"type": "text", "text": "a"},
         {"text": "b"},
     ]
